@@ -1,0 +1,103 @@
+#include "common/executor.h"
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+
+namespace parapet {
+namespace {
+
+class InlineExecutor final : public Executor {
+ public:
+  void Submit(std::function<void()> work, std::function<void()> done) override {
+    work();
+    done_.push_back(std::move(done));
+  }
+
+  int RunDone() override {
+    std::vector<std::function<void()>> ended = std::exchange(done_, {});
+    for (auto& done : ended) done();
+    return static_cast<int>(ended.size());
+  }
+
+ private:
+  std::vector<std::function<void()>> done_;
+};
+
+class PoolExecutor final : public Executor {
+ public:
+  PoolExecutor(int threads, std::function<void()> wake) : wake_(std::move(wake)) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+  }
+
+  ~PoolExecutor() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopping_ = true;
+      queue_.clear();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Submit(std::function<void()> work, std::function<void()> done) override {
+    absl::MutexLock lock(&mutex_);
+    queue_.push_back({std::move(work), std::move(done)});
+  }
+
+  int RunDone() override {
+    std::vector<std::function<void()>> ended;
+    {
+      absl::MutexLock lock(&mutex_);
+      ended.swap(done_);
+    }
+    for (auto& done : ended) done();
+    return static_cast<int>(ended.size());
+  }
+
+ private:
+  struct Task {
+    std::function<void()> work, done;
+  };
+
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
+
+  void Loop() {
+    while (true) {
+      Task task;
+      {
+        absl::MutexLock lock(&mutex_);
+        mutex_.Await(absl::Condition(this, &PoolExecutor::HasWork));
+        if (stopping_) return;
+        task = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      task.work();
+      {
+        absl::MutexLock lock(&mutex_);
+        done_.push_back(std::move(task.done));
+      }
+      wake_();
+    }
+  }
+
+  const std::function<void()> wake_;
+  absl::Mutex mutex_;
+  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> done_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> MakeInlineExecutor() { return std::make_unique<InlineExecutor>(); }
+
+std::unique_ptr<Executor> MakePoolExecutor(int threads, std::function<void()> wake) {
+  return std::make_unique<PoolExecutor>(threads, std::move(wake));
+}
+
+}  // namespace parapet
