@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/disk.h"
 #include "common/layout.h"
+#include "common/safetensors.h"
 
 namespace parapet {
 
@@ -49,18 +50,30 @@ struct Manifest {
 };
 
 std::string SnapshotName(uint64_t version);                   // "step-000000000123"
+std::string ServerFileName(int server);                       // "server-0.safetensors"
+std::string WorkerFileName(uint32_t worker);                  // "worker-3.safetensors"
 std::string PartialPath(const std::string& dir, uint64_t version);
 
 // Writes one safetensors file: each range of a section is cut at tensor boundaries and becomes a
 // tensor "<section>/<tensor name>/<begin>-<end>" (elements within the tensor, flat) with metadata that
-// says the layout hash. A tensor that is there whole keeps its own shape. Syncs it.
+// says the layout hash. A tensor that is there whole keeps its own shape. Makes the folder if need be,
+// replaces a file of that name, and syncs it. A section's name is of [a-z0-9_], a file's of
+// [A-Za-z0-9._-] and ends with ".safetensors" (InvalidArgument). Needs no memory for the values.
 absl::StatusOr<FileEntry> WriteShardFile(Disk& disk, const std::string& folder, const std::string& name,
                                          const Layout& layout, const std::vector<Section>& sections);
 
-// Writes the manifest into the partial folder, makes the snapshot visible, moves `latest`, then
-// removes all but the newest `keep` snapshots and older partial folders. Failing leaves the former
-// snapshots as they were.
-absl::Status CommitSnapshot(Disk& disk, const std::string& dir, const Manifest& manifest, int keep);
+// Writes the manifest into the partial folder, reads the whole snapshot back to check it, makes it
+// visible, moves `latest`, then removes older partial folders and, of the snapshots up to this one, all
+// but the newest `keep` (at least 1). Files that the manifest does not name are removed. A snapshot of
+// the same version is replaced; while that goes on it is `step-%012d.replaced`. Failing leaves the
+// former snapshots as they were, or this one visible without `latest` naming it. What could not be
+// removed at the end is no failure: it is named in `warnings` and tried again at the next commit.
+absl::Status CommitSnapshot(Disk& disk, const std::string& dir, const Manifest& manifest, int keep,
+                            std::vector<std::string>* warnings = nullptr);
+
+// Whether a file in a folder has the size and the hash that are claimed for it; reads it all. DataLoss,
+// naming the file, if it has not or is not there.
+absl::Status CheckFile(Disk& disk, const std::string& folder, const FileEntry& entry);
 
 // A snapshot that has been checked: every file of the manifest is there with its size and hash.
 struct Snapshot {
@@ -68,16 +81,53 @@ struct Snapshot {
   Manifest manifest;
 };
 
-// Opens one snapshot and checks it whole. DataLoss names the file and what is wrong with it.
+// Opens one snapshot and checks it whole, reading every file. DataLoss names the file and what is wrong
+// with it; NotFound if the folder has no manifest.
 absl::StatusOr<Snapshot> OpenSnapshot(Disk& disk, const std::string& path);
+
+// The names of the visible snapshots in `dir`, good or not, the newest first. NotFound if there is no
+// such folder.
+absl::StatusOr<std::vector<std::string>> ListSnapshots(Disk& disk, const std::string& dir);
+
+// The name that `latest` holds. NotFound if there is no such file, DataLoss if it names no snapshot.
+absl::StatusOr<std::string> ReadLatest(Disk& disk, const std::string& dir);
 
 // The newest good snapshot in `dir`: the one `latest` names, then the others from the newest on.
 // What was passed over, and why, is appended to `passed_over`. NotFound if there is none.
 absl::StatusOr<Snapshot> FindSnapshot(Disk& disk, const std::string& dir,
                                       std::vector<std::string>* passed_over);
 
-// Reads `range` of a section from whichever files hold it, in any shards. NotFound if some element is
-// in none, DataLoss on torn files. `file_prefix` limits the search: "server-" or "worker-3.".
+// The values in those files of a snapshot whose names begin with a prefix ("server-" or "worker-3."),
+// with their headers read once. Thread-safe.
+class SectionReader {
+ public:
+  // `layout` must outlive the reader. InvalidArgument if the snapshot is of another layout, DataLoss on
+  // torn files and on elements that are in two of them.
+  static absl::StatusOr<SectionReader> Create(Disk& disk, const Snapshot& snapshot,
+                                              const Layout& layout, const std::string& file_prefix);
+  // Whether there is any element of that section.
+  bool Has(const std::string& section) const { return pieces_.contains(section); }
+  // Writes range.size() values to `out`. NotFound, naming the element, if one is in no file.
+  absl::Status Read(const std::string& section, Range range, float* out) const;
+
+ private:
+  struct Piece {
+    Range range;
+    size_t file;
+    size_t tensor;  // of that file
+  };
+
+  absl::Status AddFile(Disk& disk, const std::string& path,
+                       const absl::flat_hash_map<std::string, const Tensor*>& by_name);
+  absl::Status SortPieces();
+
+  const Layout* layout_ = nullptr;
+  std::vector<SafetensorsReader> files_;
+  absl::flat_hash_map<std::string, std::vector<Piece>> pieces_;  // by section, ascending
+};
+
+// Reads `range` of a section from whichever files hold it, in any shards: a SectionReader for one use.
+// NotFound if some element is in none, DataLoss on torn files. `file_prefix` limits the search.
 absl::Status ReadSection(Disk& disk, const Snapshot& snapshot, const Layout& layout,
                          const std::string& file_prefix, const std::string& section, Range range,
                          float* out);

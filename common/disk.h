@@ -1,6 +1,7 @@
 #ifndef PARAPET_COMMON_DISK_H_
 #define PARAPET_COMMON_DISK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@
 #include "absl/types/span.h"
 
 namespace parapet {
+
+// Large files are read, written and hashed in pieces of this many bytes.
+inline constexpr int64_t kDiskPiece = int64_t{4} << 20;
 
 // A file being written, from its beginning. Not thread-safe.
 class WritableFile {
@@ -36,9 +40,11 @@ class ReadableFile {
 class Disk {
  public:
   virtual ~Disk() = default;
+  // A file that is there already is emptied.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // NotFound if there is no such file; InvalidArgument if it is not a plain file.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
-  // Creates a folder and its parents; one that is there already is fine.
+  // Creates a folder and its parents, lastingly; one that is there already is fine.
   virtual absl::Status MakeDir(const std::string& path) = 0;
   // Names in a folder, sorted; NotFound if there is no such folder.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
@@ -46,16 +52,23 @@ class Disk {
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Makes creations and renames inside a folder lasting (fsync of the folder).
   virtual absl::Status SyncDir(const std::string& path) = 0;
+  // Removes a file, or a folder with what is in it; one that is not there is fine.
   virtual absl::Status RemoveAll(const std::string& path) = 0;
 };
 
 // The real one. The caller owns it.
 std::unique_ptr<Disk> MakePosixDisk();
 
+// The folder that holds `path`: "." for a plain name, "/" for what is in the root.
+std::string ParentPath(const std::string& path);
 
 // Whole small files.
 absl::Status WriteWholeFile(Disk& disk, const std::string& path, absl::string_view content);  // synced
+// ResourceExhausted if the file is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadWholeFile(Disk& disk, const std::string& path, int64_t max_bytes);
+// As WriteWholeFile, but a reader, or a crash, finds either the former content or the new one, whole.
+// Uses `path`.tmp.
+absl::Status ReplaceFile(Disk& disk, const std::string& path, absl::string_view content);
 
 }  // namespace parapet
 

@@ -5,12 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/dtype.h"
 
 namespace parapet {
 
 enum class OptimizerKind : uint8_t { kSgd, kMomentum, kNesterov, kAdam, kAdamW };
+
+// As --optimizer says it, e.g. "adamw".
+absl::string_view NameOf(OptimizerKind kind);
 
 // The optimizers of PyTorch, with its formulas and defaults (torch.optim.SGD with dampening 0, Adam,
 // AdamW): http://docs.pytorch.org/docs/stable/optim.html. weight_decay is added to the gradient
@@ -32,6 +36,9 @@ struct OptimizerConfig {
 
 enum class ScheduleKind : uint8_t { kConstant, kCosine, kStep };
 
+// As --schedule says it, e.g. "cosine".
+absl::string_view NameOf(ScheduleKind kind);
+
 // The learning rate over the run, in optimizer steps: a linear warm-up over `warmup` steps, then
 // constant, a half cosine from lr to 0 at the last step, or lr * step_gamma^k after k * step_epochs.
 struct ScheduleConfig {
@@ -48,6 +55,7 @@ struct JobConfig {
   std::string job_id = "parapet";
   int servers = 1;
   int workers = 1;
+  int evaluators = 0;                 // processes that measure versions, beside the workers
   std::string model = "mlp:256,128";
   std::string data = "fashion-mnist";
   std::string data_split = "shared";  // "shared": one permutation for all; "own": each has its own data

@@ -27,7 +27,8 @@ struct PassHooks {
   // Before the pass first reads weights of `range`: they must be in place when this returns.
   std::function<absl::Status(Range range)> need_weights;
   // The gradient of `range` is final. Ranges come once each, together the whole layout, from the
-  // layout's end to its beginning.
+  // layout's end to its beginning. The weights of `range` are still read until the next call, or the
+  // end of the pass: the layer below needs them.
   std::function<absl::Status(Range range)> gradient_ready;
 };
 
@@ -60,6 +61,8 @@ struct ComputeConfig {
 };
 
 // A model that common/model_spec.h describes: its layout is ModelLayout(spec, input).
+// InvalidArgument: the spec, the input or the threads. The instruction set is capped for the whole
+// process, once, and before its first model: FailedPrecondition if that is too late.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const std::string& spec, const InputShape& input,
                                                  const ComputeConfig& compute);
 

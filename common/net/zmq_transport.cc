@@ -1,0 +1,517 @@
+#include "common/net/zmq_transport.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/net/zmq_address.h"
+#include "common/net/zmq_dealer.h"
+#include "common/net/zmq_router.h"
+#include "common/net/zmq_util.h"
+
+namespace parapet::net {
+namespace {
+
+constexpr size_t kEventsPerPoll = 256;
+constexpr size_t kEventsPerTurn = 32;  // of one socket, before the next one has its turn
+// Sockets known to have messages are read without asking the system; every so many Polls it is
+// asked all the same, or one busy socket would hide the others.
+constexpr int kPollsPerScan = 8;
+// libzmq wakes us when a full connection takes messages again; this is in case a Send or a Receive
+// on another connection of the same socket has swallowed that.
+constexpr absl::Duration kRetry = absl::Milliseconds(5);
+// A lost accepted connection is reported when all that came from it is read, or at this age.
+constexpr absl::Duration kReadRest = absl::Seconds(1);
+
+// What epoll hands back: a dealer's data socket is 2 id, its monitor 2 id + 1; ids begin at 1.
+constexpr uint64_t kWakeKey = 0, kRouterKey = 1;
+constexpr uint64_t DataKey(ConnectionId id) { return 2 * id; }
+constexpr uint64_t MonitorKey(ConnectionId id) { return 2 * id + 1; }
+
+struct Outgoing {
+  std::string header;
+  Payload payload;
+};
+
+struct Connection {
+  ConnectionId id = 0;
+  std::deque<Outgoing> queue;
+  std::unique_ptr<ZmqDealer> dealer;  // null: accepted
+  bool up = false;                    // dealer: kUp was given
+  RoutingId routing = 0;              // accepted, as the next two
+  PeerSocket socket;
+  absl::Time lost = absl::InfinitePast();  // when a Send found the peer gone
+
+  bool gone() const { return lost != absl::InfinitePast(); }
+};
+
+void AppendMessage(ConnectionId id, ZmqIncoming&& message, std::vector<Event>* events) {
+  Event event;
+  event.connection = id;
+  event.header = std::move(message.header);
+  event.payload = std::move(message.payload);
+  events->push_back(std::move(event));
+}
+
+void AppendDown(ConnectionId id, std::string reason, std::vector<Event>* events) {
+  Event down;
+  down.kind = Event::Kind::kDown;
+  down.connection = id;
+  down.reason = std::move(reason);
+  events->push_back(std::move(down));
+}
+
+bool IsLost(const Connection& c) {
+  return c.gone() || (c.dealer && c.dealer->state() >= ZmqDealer::State::kBreaking);
+}
+
+class ZmqTransport final : public Transport {
+ public:
+  explicit ZmqTransport(const ZmqOptions& options);
+  ~ZmqTransport() override;
+
+  absl::StatusOr<std::string> Listen(const std::string& address) override;
+  absl::StatusOr<ConnectionId> Connect(const std::string& address) override;
+  absl::Status Send(ConnectionId to, absl::string_view header, Payload payload) override;
+  void Close(ConnectionId connection) override;
+  absl::Status Poll(absl::Duration timeout, std::vector<Event>* events) override;
+  void Wake() override;
+
+ private:
+  absl::Status Init();
+  absl::Status Watch(int fd, uint64_t key);
+  void Unwatch(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
+  void MarkReady(uint64_t key);
+  uint64_t KeyOf(const Connection& c) const { return c.dealer ? DataKey(c.id) : kRouterKey; }
+  Connection* Find(ConnectionId id);
+
+  absl::StatusOr<ConnectionId> OpenDealer(const std::string& endpoint);
+  absl::Status CheckSize(size_t header, size_t payload) const;
+  int TrySend(Connection* c, absl::string_view header, const Payload& payload);
+  bool FlushQueue(Connection* c);
+  bool FlushQueues();
+
+  absl::Status Scan(absl::Duration wait);
+  void OnMonitor(ConnectionId id);
+  void ReadReady(size_t limit, std::vector<Event>* events);
+  bool ReadDealer(ConnectionId id, size_t limit, std::vector<Event>* events);
+  bool ReadRouter(size_t limit, std::vector<Event>* events);
+  Connection* Accept(RoutingId from, const ZmqIncoming& message);
+  void DropViolator(Connection* c, const std::string& why, std::vector<Event>* events);
+  void ReportUp(Connection* c, std::vector<Event>* events);
+  void ReportGone(bool all, std::vector<Event>* events);
+  void Tick(absl::Time now);
+  absl::Time NextDeadline(absl::Time now) const;
+  void Remove(Connection* c, absl::Duration linger);
+
+  ZmqOptions options_;
+  SteadyClock clock_;
+  absl::Status status_;
+  ZmqContext context_;
+  int epoll_ = -1, wake_ = -1;
+  ZmqRouter router_;
+  bool listening_ = false;
+  IpcFile ipc_file_;
+  ConnectionId next_id_ = 1;
+  absl::flat_hash_map<ConnectionId, std::unique_ptr<Connection>> connections_;
+  absl::flat_hash_map<RoutingId, Connection*> accepted_;
+  absl::btree_set<ConnectionId> waiting_;    // with a queue of ours
+  absl::btree_set<ConnectionId> unsettled_;  // dealers with a deadline, or lost
+  absl::btree_set<ConnectionId> gone_;       // accepted, lost, not reported yet
+  std::deque<uint64_t> ready_;               // sockets that may have messages, in turn
+  absl::flat_hash_set<uint64_t> is_ready_;
+  std::vector<Event> pending_;
+  bool woken_ = false;
+  int polls_ = 0;
+};
+
+ZmqTransport::ZmqTransport(const ZmqOptions& options)
+    : options_(options), context_(options.io_threads) {
+  status_ = Init();
+}
+
+absl::Status ZmqTransport::Init() {
+  if (context_.raw() == nullptr) return absl::ResourceExhaustedError("no zmq context");
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_ < 0 || wake_ < 0) return ErrnoStatus("cannot open descriptors", errno);
+  return Watch(wake_, kWakeKey);
+}
+
+ZmqTransport::~ZmqTransport() {
+  for (auto& [id, c] : connections_) {
+    if (c->dealer) c->dealer->Shut(c->up ? options_.linger : absl::ZeroDuration());
+  }
+  router_.Shut(options_.linger);
+  ipc_file_.Remove();
+  if (epoll_ >= 0) close(epoll_);
+  if (wake_ >= 0) close(wake_);
+}
+
+absl::Status ZmqTransport::Watch(int fd, uint64_t key) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = key;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return ErrnoStatus("cannot watch a socket", errno);
+}
+
+void ZmqTransport::MarkReady(uint64_t key) {
+  if (is_ready_.insert(key).second) ready_.push_back(key);
+}
+
+Connection* ZmqTransport::Find(ConnectionId id) {
+  const auto it = connections_.find(id);
+  return it == connections_.end() ? nullptr : it->second.get();
+}
+
+absl::StatusOr<std::string> ZmqTransport::Listen(const std::string& address) {
+  if (!status_.ok()) return status_;
+  if (listening_) return absl::FailedPreconditionError("this transport listens already");
+  const absl::StatusOr<ZmqAddress> parsed = ParseZmqAddress(address);
+  if (!parsed.ok()) return parsed.status();
+  const absl::StatusOr<std::string> endpoint = ListenEndpoint(*parsed);
+  if (!endpoint.ok()) return endpoint.status();
+  if (absl::Status s = router_.Open(context_, options_); !s.ok()) return s;
+  if (absl::Status s = router_.Bind(*endpoint); !s.ok()) return s;
+  if (absl::Status s = Watch(router_.fd(), kRouterKey); !s.ok()) return s;
+  listening_ = true;
+  if (parsed->ipc) ipc_file_ = IpcFile(parsed->path);
+  MarkReady(kRouterKey);
+  return PublicAddress(*parsed, router_.LastEndpoint());
+}
+
+absl::StatusOr<ConnectionId> ZmqTransport::Connect(const std::string& address) {
+  if (!status_.ok()) return status_;
+  const absl::StatusOr<ZmqAddress> parsed = ParseZmqAddress(address);
+  if (!parsed.ok()) return parsed.status();
+  const absl::StatusOr<std::string> endpoint = ConnectEndpoint(*parsed);
+  if (endpoint.ok()) return OpenDealer(*endpoint);
+  if (!absl::IsNotFound(endpoint.status())) return endpoint.status();
+  // The name may be known later, as when the peer's machine starts: a connection that failed.
+  Event down;
+  down.kind = Event::Kind::kDown;
+  down.connection = next_id_++;
+  down.reason = std::string(endpoint.status().message());
+  pending_.push_back(down);
+  return down.connection;
+}
+
+absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(const std::string& endpoint) {
+  const ConnectionId id = next_id_++;
+  auto dealer = ZmqDealer::Open(context_, options_, id, endpoint, clock_.Now());
+  if (!dealer.ok()) return dealer.status();
+  if (absl::Status s = Watch((*dealer)->data_fd(), DataKey(id)); !s.ok()) return s;
+  if (absl::Status s = Watch((*dealer)->monitor_fd(), MonitorKey(id)); !s.ok()) return s;
+  auto c = std::make_unique<Connection>();
+  c->id = id;
+  c->dealer = *std::move(dealer);
+  connections_.emplace(id, std::move(c));
+  unsettled_.insert(id);
+  // The descriptors tell of changes from now on only.
+  MarkReady(DataKey(id));
+  OnMonitor(id);
+  return id;
+}
+
+absl::Status ZmqTransport::CheckSize(size_t header, size_t payload) const {
+  if (header <= options_.limits.max_header && payload <= options_.limits.max_payload) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a message of ", header, " + ", payload, " bytes is over the limits, ",
+      options_.limits.max_header, " + ", options_.limits.max_payload));
+}
+
+absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header, Payload payload) {
+  Connection* c = Find(to);
+  if (c == nullptr || IsLost(*c)) {
+    return absl::NotFoundError(absl::StrCat("connection ", to, " is down"));
+  }
+  if (absl::Status s = CheckSize(header.size(), payload.size()); !s.ok()) return s;
+  // Sending may swallow the sign that there is something to read.
+  MarkReady(KeyOf(*c));
+  if (c->queue.empty()) {
+    const int error = TrySend(c, header, payload);
+    if (error == 0) return absl::OkStatus();
+    if (error != EAGAIN) return absl::NotFoundError(absl::StrCat("connection ", to, " is lost"));
+  }
+  if (c->queue.size() >= options_.limits.max_queued_messages) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(c->queue.size(), " messages wait for connection ", to));
+  }
+  c->queue.push_back({std::string(header), std::move(payload)});
+  waiting_.insert(to);
+  return absl::OkStatus();
+}
+
+// 0 or errno; EAGAIN: it takes nothing now, otherwise it is lost (and will be reported).
+int ZmqTransport::TrySend(Connection* c, absl::string_view header, const Payload& payload) {
+  const int error = c->dealer ? c->dealer->Send(header, payload)
+                              : router_.Send(c->routing, header, payload);
+  if (error == EAGAIN) return error;
+  MarkReady(KeyOf(*c));
+  if (error == 0) return error;
+  if (c->dealer) {
+    c->dealer->Fail(zmq_strerror(error));
+  } else if (!c->gone()) {
+    c->lost = clock_.Now();
+    gone_.insert(c->id);
+  }
+  return error;
+}
+
+// True: something was sent.
+bool ZmqTransport::FlushQueue(Connection* c) {
+  const size_t before = c->queue.size();
+  while (!c->queue.empty()) {
+    const int error = TrySend(c, c->queue.front().header, c->queue.front().payload);
+    if (error == EAGAIN) break;
+    c->queue.pop_front();
+    if (error != 0) c->queue.clear();
+  }
+  return c->queue.size() < before;
+}
+
+bool ZmqTransport::FlushQueues() {
+  bool sent = false;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    Connection* c = connections_.at(*it).get();
+    sent = FlushQueue(c) || sent;
+    it = c->queue.empty() ? waiting_.erase(it) : std::next(it);
+  }
+  return sent;
+}
+
+void ZmqTransport::Close(ConnectionId connection) {
+  Connection* c = Find(connection);
+  if (c == nullptr) {
+    std::erase_if(pending_, [&](const Event& e) { return e.connection == connection; });
+    return;
+  }
+  FlushQueue(c);
+  if (!c->dealer) router_.Ban(c->routing, c->socket, clock_.Now() + options_.linger);
+  Remove(c, options_.linger);
+}
+
+void ZmqTransport::Remove(Connection* c, absl::Duration linger) {
+  if (c->dealer) {
+    Unwatch(c->dealer->data_fd());
+    Unwatch(c->dealer->monitor_fd());
+    c->dealer->Shut(linger);
+  } else {
+    accepted_.erase(c->routing);
+  }
+  waiting_.erase(c->id);
+  unsettled_.erase(c->id);
+  gone_.erase(c->id);
+  connections_.erase(c->id);
+}
+
+void ZmqTransport::Wake() {
+  const uint64_t one = 1;
+  const int saved = errno;  // a signal handler must leave it
+  [[maybe_unused]] const ssize_t n = write(wake_, &one, sizeof(one));
+  errno = saved;
+}
+
+absl::Status ZmqTransport::Poll(absl::Duration timeout, std::vector<Event>* events) {
+  if (!status_.ok()) return status_;
+  const size_t before = events->size();
+  events->insert(events->end(), pending_.begin(), pending_.end());
+  pending_.clear();
+  const absl::Time end = clock_.Now() + timeout;
+  if (++polls_ % kPollsPerScan == 0) status_ = Scan(absl::ZeroDuration());
+  while (status_.ok()) {
+    Tick(clock_.Now());
+    for (const ConnectionId id : waiting_) MarkReady(KeyOf(*connections_.at(id)));
+    FlushQueues();
+    ReadReady(before + kEventsPerPoll, events);
+    // Reading also takes libzmq's notes that there is room again.
+    const bool sent = FlushQueues();
+    ReportGone(false, events);
+    if (events->size() > before || std::exchange(woken_, false)) break;
+    if (sent) continue;
+    const absl::Time now = clock_.Now();
+    if (now >= end) break;
+    status_ = Scan(std::min(end, NextDeadline(now)) - now);
+  }
+  return status_;
+}
+
+absl::Time ZmqTransport::NextDeadline(absl::Time now) const {
+  if (!ready_.empty()) return now;
+  absl::Time next = router_.deadline();
+  for (const ConnectionId id : unsettled_) {
+    next = std::min(next, connections_.at(id)->dealer->deadline());
+  }
+  return waiting_.empty() && gone_.empty() ? next : std::min(next, now + kRetry);
+}
+
+absl::Status ZmqTransport::Scan(absl::Duration wait) {
+  // Rounded up: rounded down, the last millisecond would be spent spinning.
+  const double ms = std::ceil(absl::ToDoubleMilliseconds(wait));
+  epoll_event found[64];
+  const int n = epoll_wait(epoll_, found, 64, static_cast<int>(std::clamp(ms, 0.0, 1e6)));
+  if (n < 0 && errno != EINTR) return ErrnoStatus("epoll_wait", errno);
+  for (int i = 0; i < n; ++i) {
+    const uint64_t key = found[i].data.u64;
+    if (key == kWakeKey) {
+      uint64_t count;
+      woken_ = read(wake_, &count, sizeof(count)) > 0 || woken_;
+    } else if (key == kRouterKey || key % 2 == 0) {
+      MarkReady(key);
+    } else {
+      OnMonitor(key / 2);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ZmqTransport::OnMonitor(ConnectionId id) {
+  Connection* c = Find(id);
+  if (c == nullptr) return;
+  c->dealer->ReadMonitor(clock_.Now());
+  unsettled_.insert(id);
+  MarkReady(DataKey(id));
+}
+
+void ZmqTransport::Tick(absl::Time now) {
+  router_.Tick(now);
+  for (const ConnectionId id : unsettled_) {
+    ZmqDealer* dealer = connections_.at(id)->dealer.get();
+    dealer->Tick(now);
+    if (dealer->state() == ZmqDealer::State::kLost) MarkReady(DataKey(id));
+  }
+}
+
+void ZmqTransport::ReadReady(size_t limit, std::vector<Event>* events) {
+  while (!ready_.empty() && events->size() < limit) {
+    const uint64_t key = ready_.front();
+    ready_.pop_front();
+    is_ready_.erase(key);
+    const size_t turn = std::min(limit, events->size() + kEventsPerTurn);
+    const bool more = key == kRouterKey ? ReadRouter(turn, events) : ReadDealer(key / 2, turn, events);
+    if (more) MarkReady(key);
+  }
+}
+
+void ZmqTransport::ReportUp(Connection* c, std::vector<Event>* events) {
+  if (c->up) return;
+  c->up = true;
+  Event up;
+  up.kind = Event::Kind::kUp;
+  up.connection = c->id;
+  events->push_back(std::move(up));
+}
+
+// True: there may be more. What the state says was known before the last try to receive, so that
+// nothing can come after kLost.
+bool ZmqTransport::ReadDealer(ConnectionId id, size_t limit, std::vector<Event>* events) {
+  Connection* c = Find(id);
+  if (c == nullptr) return false;
+  while (events->size() < limit) {
+    const ZmqDealer::State state = c->dealer->state();
+    if (state == ZmqDealer::State::kUp) {
+      ReportUp(c, events);
+      unsettled_.erase(id);
+    }
+    ZmqIncoming message;
+    if (c->dealer->Receive(&message)) {
+      ReportUp(c, events);
+      if (message.violation.empty()) {
+        AppendMessage(id, std::move(message), events);
+        continue;
+      }
+      c->dealer->Fail(absl::StrCat("the peer sent ", message.violation));
+    } else if (state != ZmqDealer::State::kLost) {
+      return false;
+    }
+    AppendDown(id, c->dealer->reason(), events);
+    Remove(c, absl::ZeroDuration());
+    return false;
+  }
+  return true;
+}
+
+bool ZmqTransport::ReadRouter(size_t limit, std::vector<Event>* events) {
+  while (events->size() < limit) {
+    RoutingId from = 0;
+    ZmqIncoming message;
+    bool banned = false;
+    if (!router_.Receive(&from, &message, &banned)) {
+      ReportGone(true, events);
+      return false;
+    }
+    if (banned) continue;
+    Connection* c = Accept(from, message);
+    if (c == nullptr) continue;
+    if (message.violation.empty()) {
+      AppendMessage(c->id, std::move(message), events);
+    } else {
+      DropViolator(c, absl::StrCat("the peer sent ", message.violation), events);
+    }
+  }
+  return true;
+}
+
+// The connection of a message; null: it is not to be.
+Connection* ZmqTransport::Accept(RoutingId from, const ZmqIncoming& message) {
+  const auto known = accepted_.find(from);
+  if (known != accepted_.end()) return known->second;
+  const PeerSocket socket = ZmqRouter::Identify(message);
+  if (!message.violation.empty() || accepted_.size() >= options_.limits.max_connections) {
+    router_.Ban(from, socket, clock_.Now());
+    return nullptr;
+  }
+  auto c = std::make_unique<Connection>();
+  c->id = next_id_++;
+  c->routing = from;
+  c->socket = socket;
+  Connection* raw = c.get();
+  connections_.emplace(c->id, std::move(c));
+  accepted_.emplace(from, raw);
+  return raw;
+}
+
+void ZmqTransport::DropViolator(Connection* c, const std::string& why,
+                                std::vector<Event>* events) {
+  router_.Ban(c->routing, c->socket, clock_.Now());
+  AppendDown(c->id, why, events);
+  Remove(c, absl::ZeroDuration());
+}
+
+// `all`: everything that has come is read. Otherwise only those that have waited for that too long.
+void ZmqTransport::ReportGone(bool all, std::vector<Event>* events) {
+  if (gone_.empty()) return;
+  const absl::Time now = clock_.Now();
+  const std::vector<ConnectionId> gone(gone_.begin(), gone_.end());
+  for (const ConnectionId id : gone) {
+    Connection* c = Find(id);
+    if (!all && now < c->lost + kReadRest) continue;
+    router_.Forget(c->routing);
+    AppendDown(id, "the peer is gone", events);
+    Remove(c, absl::ZeroDuration());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeZmqTransport(const ZmqOptions& options) {
+  return std::make_unique<ZmqTransport>(options);
+}
+
+}  // namespace parapet::net

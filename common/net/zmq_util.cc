@@ -1,0 +1,201 @@
+#include "common/net/zmq_util.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace parapet::net {
+namespace {
+
+// Below this a copy costs less than a reference: libzmq allocates either way.
+constexpr size_t kCopyBelow = 1024;
+// libzmq's default of 1023 sockets allows 341 connections, at three sockets each.
+constexpr int kMaxSockets = 65535;
+
+void FreeShared(void*, void* hint) { delete static_cast<std::shared_ptr<const void>*>(hint); }
+
+// libzmq's messages fail to be made for want of memory only, where `new` would end us as well.
+void MustAllocate(int rc) {
+  if (rc != 0) std::abort();
+}
+
+std::string Violation(const ZmqIncoming& in, size_t payload, int frames, const Limits& limits) {
+  if (frames > 2) return absl::StrCat("a message of ", frames, " frames (at most 2)");
+  if (in.header.size() > limits.max_header) {
+    return absl::StrCat("a header of ", in.header.size(), " bytes (at most ", limits.max_header,
+                        ")");
+  }
+  if (payload <= limits.max_payload) return "";
+  return absl::StrCat("a payload of ", payload, " bytes (at most ", limits.max_payload, ")");
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(absl::string_view what, int error) {
+  const std::string words = absl::StrCat(what, ": ", zmq_strerror(error));
+  switch (error) {
+    case EINVAL:
+    case EPROTONOSUPPORT:
+    case ENAMETOOLONG:
+      return absl::InvalidArgumentError(words);
+    case EADDRINUSE:
+      return absl::AlreadyExistsError(words);
+    case EADDRNOTAVAIL:
+    case ENODEV:
+    case ENOENT:
+      return absl::NotFoundError(words);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(words);
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::ResourceExhaustedError(words);
+    default:
+      return absl::UnavailableError(words);
+  }
+}
+
+ZmqMessage ZmqMessage::Copy(absl::string_view bytes) {
+  ZmqMessage message;
+  MustAllocate(zmq_msg_init_size(&message.msg_, bytes.size()));
+  if (!bytes.empty()) std::memcpy(zmq_msg_data(&message.msg_), bytes.data(), bytes.size());
+  return message;
+}
+
+ZmqMessage ZmqMessage::Share(const Payload& payload) {
+  if (payload.size() < kCopyBelow) {
+    return Copy({reinterpret_cast<const char*>(payload.data()), payload.size()});
+  }
+  ZmqMessage message;
+  auto* owner = new std::shared_ptr<const void>(payload.owner());
+  MustAllocate(zmq_msg_init_data(&message.msg_, const_cast<std::byte*>(payload.data()),
+                                 payload.size(), FreeShared, owner));
+  return message;
+}
+
+Payload ToPayload(ZmqMessage message) {
+  if (message.size() == 0) return Payload();
+  if (message.size() < kCopyBelow) {
+    // libzmq's frame would keep the whole 8 KiB buffer alive in which it was received.
+    return Payload::FromString(std::string(message.view()));
+  }
+  auto owner = std::make_shared<const ZmqMessage>(std::move(message));
+  return Payload(owner, owner->data(), owner->size());
+}
+
+ZmqContext::ZmqContext(int io_threads) : context_(zmq_ctx_new()) {
+  if (context_ == nullptr) return;
+  zmq_ctx_set(context_, ZMQ_IO_THREADS, io_threads);
+  zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, kMaxSockets);
+}
+
+ZmqContext::~ZmqContext() {
+  if (context_ == nullptr) return;
+  while (zmq_ctx_term(context_) != 0 && errno == EINTR) {
+  }
+}
+
+absl::StatusOr<ZmqSocket> ZmqSocket::Open(const ZmqContext& context, int type) {
+  void* socket = zmq_socket(context.raw(), type);
+  if (socket == nullptr) return ErrnoStatus("cannot open a zmq socket", errno);
+  return ZmqSocket(socket);
+}
+
+void ZmqSocket::Close() {
+  if (socket_ != nullptr) zmq_close(std::exchange(socket_, nullptr));
+}
+
+absl::Status ZmqSocket::Set(int option, int value) {
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0) return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value), errno);
+}
+
+absl::Status ZmqSocket::Set64(int option, int64_t value) {
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0) return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value), errno);
+}
+
+absl::Status ZmqSocket::Bind(const std::string& endpoint) {
+  if (zmq_bind(socket_, endpoint.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("cannot listen at ", endpoint), errno);
+}
+
+absl::Status ZmqSocket::Connect(const std::string& endpoint) {
+  if (zmq_connect(socket_, endpoint.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("cannot connect to ", endpoint), errno);
+}
+
+absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context, const std::string& name,
+                                             int events) {
+  const std::string endpoint = absl::StrCat("inproc://", name);
+  if (zmq_socket_monitor(socket_, endpoint.c_str(), events) != 0) {
+    return ErrnoStatus("cannot watch a zmq socket", errno);
+  }
+  absl::StatusOr<ZmqSocket> pair = Open(context, ZMQ_PAIR);
+  if (!pair.ok()) return pair;
+  if (absl::Status s = pair->Set(ZMQ_LINGER, 0); !s.ok()) return s;
+  if (absl::Status s = pair->Connect(endpoint); !s.ok()) return s;
+  return pair;
+}
+
+void ZmqSocket::StopMonitor() {
+  if (socket_ != nullptr) zmq_socket_monitor(socket_, nullptr, 0);
+}
+
+std::string ZmqSocket::LastEndpoint() const {
+  char buffer[1024];
+  size_t size = sizeof(buffer);
+  if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, buffer, &size) != 0) return "";
+  return buffer;
+}
+
+int ZmqSocket::fd() const {
+  int fd = -1;
+  size_t size = sizeof(fd);
+  zmq_getsockopt(socket_, ZMQ_FD, &fd, &size);
+  return fd;
+}
+
+int ZmqSocket::Receive(ZmqMessage* message) {
+  while (zmq_msg_recv(message->raw(), socket_, ZMQ_DONTWAIT) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+int ZmqSocket::Send(ZmqMessage message, bool more) {
+  while (zmq_msg_send(message.raw(), socket_, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+bool ReceiveMessage(ZmqSocket* socket, const Limits& limits, ZmqIncoming* out) {
+  ZmqMessage header, payload, extra;
+  if (socket->Receive(&header) != 0) return false;
+  out->source_fd = header.source_fd();
+  out->header.assign(header.view().data(), header.size());
+  int frames = 1;
+  // libzmq shows a message only when it has all of it, so the frames that follow are there.
+  for (bool more = header.more(); more; ++frames) {
+    ZmqMessage* frame = frames == 1 ? &payload : &extra;
+    if (socket->Receive(frame) != 0) break;
+    more = frame->more();
+  }
+  out->violation = Violation(*out, payload.size(), frames, limits);
+  out->payload = ToPayload(std::move(payload));
+  return true;
+}
+
+int SendMessage(ZmqSocket* socket, absl::string_view header, const Payload& payload) {
+  const bool more = !payload.empty();
+  const int error = socket->Send(ZmqMessage::Copy(header), more);
+  if (error == 0 && more) socket->Send(ZmqMessage::Share(payload), false);
+  return error;
+}
+
+}  // namespace parapet::net

@@ -1,0 +1,81 @@
+#include "common/process_setup.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+
+namespace parapet {
+namespace {
+
+// Blocks up to this size stay with malloc; freed memory up to this much is not given back.
+constexpr int kMmapThreshold = 256 << 20;
+constexpr int kTrimThreshold = 512 << 20;
+
+}  // namespace
+
+void SetUpProcess() {
+  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+uint64_t SystemRandom() {
+  std::random_device device;
+  const uint64_t value = uint64_t{device()} << 32 | device();
+  return value == 0 ? 1 : value;
+}
+
+struct StopSignals::Impl {
+  absl::Mutex mutex;
+  std::function<void(int)> on_stop ABSL_GUARDED_BY(mutex);
+  int pending ABSL_GUARDED_BY(mutex) = 0;  // a signal that came before there was an on_stop
+  sigset_t set;
+  std::thread thread;
+
+  void Deliver(int signal) {
+    absl::MutexLock lock(&mutex);
+    if (on_stop) {
+      on_stop(signal);
+    } else {
+      pending = signal;
+    }
+  }
+
+  // SIGUSR1, from the destructor, ends the thread.
+  void Loop() {
+    bool stopping = false;
+    int signal = 0;
+    while (sigwait(&set, &signal) == 0 && signal != SIGUSR1) {
+      if (stopping) _exit(128 + signal);
+      stopping = true;
+      Deliver(signal);
+    }
+  }
+};
+
+StopSignals::StopSignals() : impl_(std::make_unique<Impl>()) {
+  sigemptyset(&impl_->set);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&impl_->set, signal);
+  pthread_sigmask(SIG_BLOCK, &impl_->set, nullptr);
+  impl_->thread = std::thread([impl = impl_.get()] { impl->Loop(); });
+}
+
+StopSignals::~StopSignals() {
+  pthread_kill(impl_->thread.native_handle(), SIGUSR1);
+  impl_->thread.join();
+}
+
+void StopSignals::OnStop(std::function<void(int)> on_stop) {
+  absl::MutexLock lock(&impl_->mutex);
+  impl_->on_stop = std::move(on_stop);
+  if (impl_->pending != 0 && impl_->on_stop) impl_->on_stop(std::exchange(impl_->pending, 0));
+}
+
+}  // namespace parapet

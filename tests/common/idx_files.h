@@ -1,0 +1,73 @@
+#ifndef PARAPET_TESTS_COMMON_IDX_FILES_H_
+#define PARAPET_TESTS_COMMON_IDX_FILES_H_
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace parapet::testing_idx {
+
+// A folder of a test's own, removed at its end.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = ::testing::TempDir() + "parapet-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  std::string operator/(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline std::string Word(uint32_t value) {
+  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),
+          static_cast<char>(value >> 8), static_cast<char>(value)};
+}
+
+inline std::string Idx(const std::vector<uint32_t>& dims,
+                       const std::string& values) {
+  std::string bytes = Word(0x800 + static_cast<uint32_t>(dims.size()));
+  for (uint32_t dimension : dims) bytes += Word(dimension);
+  return bytes + values;
+}
+
+inline std::string Gzip(const std::string& bytes) {
+  z_stream zlib = {};
+  deflateInit2(&zlib, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
+               Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&zlib, bytes.size()), '\0');
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  zlib.avail_in = static_cast<uInt>(bytes.size());
+  zlib.next_out = reinterpret_cast<Bytef*>(packed.data());
+  zlib.avail_out = static_cast<uInt>(packed.size());
+  deflate(&zlib, Z_FINISH);
+  packed.resize(zlib.total_out);
+  deflateEnd(&zlib);
+  return packed;
+}
+
+inline void Write(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace parapet::testing_idx
+
+#endif  // PARAPET_TESTS_COMMON_IDX_FILES_H_

@@ -1,0 +1,93 @@
+#include "tools/run_summary.h"
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace parapet {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxBytes = size_t{1} << 20;
+
+std::string Bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", bytes,
+                         kUnits[unit]);
+}
+
+std::string Percent(double fraction) {
+  return absl::StrFormat("%.2f %%", 100 * fraction);
+}
+std::string Whole(double number) { return absl::StrFormat("%.0f", number); }
+std::string Loss(double number) { return absl::StrFormat("%.4f", number); }
+
+struct Row {
+  const char* field;
+  const char* title;
+  std::string (*format)(double);
+};
+
+constexpr Row kRows[] = {
+    {"test_accuracy", "test accuracy", Percent},
+    {"final_loss", "final loss", Loss},
+    {"rounds", "rounds", Whole},
+    {"samples", "samples", Whole},
+    {"samples_per_second", "samples/s", Whole},
+    {"bytes_pushed", "pushed", Bytes},
+    {"bytes_published", "published", Bytes},
+};
+
+void AddRow(const std::string& title, const std::string& value,
+            std::string* table) {
+  absl::StrAppendFormat(table, "  %-16s %s\n", title, value);
+}
+
+std::string Phases(const json& phases) {
+  std::string text;
+  for (const auto& [name, seconds] : phases.items()) {
+    if (!seconds.is_number()) continue;
+    absl::StrAppendFormat(&text, "%s%s %.2f s", text.empty() ? "" : ", ", name,
+                          seconds.get<double>());
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<json> ReadSummary(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError("the lead wrote no summary");
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  json summary = json::parse(text, nullptr, false);
+  if (text.size() > kMaxBytes || !summary.is_object()) {
+    return absl::DataLossError(
+        "the lead's summary is not a JSON object of at most 1 MiB");
+  }
+  return summary;
+}
+
+std::string SummaryTable(const json& summary) {
+  std::string table = "summary\n";
+  for (const Row& row : kRows) {
+    const auto found = summary.find(row.field);
+    if (found == summary.end() || !found->is_number()) continue;
+    AddRow(row.title, row.format(found->get<double>()), &table);
+  }
+  const auto hash = summary.find("weights_hash");
+  if (hash != summary.end())
+    AddRow("weights hash",
+           hash->is_string() ? hash->get<std::string>() : hash->dump(), &table);
+  const auto phases = summary.find("phases");
+  if (phases != summary.end() && phases->is_object())
+    AddRow("time", Phases(*phases), &table);
+  return table;
+}
+
+}  // namespace parapet
