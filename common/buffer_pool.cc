@@ -10,10 +10,13 @@ namespace {
 constexpr size_t kAlignment = 64;
 
 std::byte* Allocate(size_t bytes) {
-  return static_cast<std::byte*>(::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{kAlignment}));
+  return static_cast<std::byte*>(
+      ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{kAlignment}));
 }
 
-void Free(std::byte* buffer) { ::operator delete(buffer, std::align_val_t{kAlignment}); }
+void Free(std::byte* buffer) {
+  ::operator delete (buffer, std::align_val_t{kAlignment});
+}
 
 }  // namespace
 
@@ -35,7 +38,8 @@ std::shared_ptr<std::byte> BufferPool::Get() {
     }
   }
   if (buffer == nullptr) buffer = Allocate(bytes_);
-  return {buffer, [pool = shared_from_this()](std::byte* b) { pool->Return(b); }};
+  return {buffer,
+          [pool = shared_from_this()](std::byte* b) { pool->Return(b); }};
 }
 
 void BufferPool::Return(std::byte* buffer) {

@@ -9,9 +9,10 @@
 
 namespace parapet {
 
-// Buffers of one size that are used again: fresh pages from the system cost more than the copy that
-// fills them. A buffer goes back to the pool when its last owner lets go, on whatever thread, also
-// after the pool's owner has let go of the pool.
+// Buffers of one size that are used again: fresh pages from the system cost
+// more than the copy that fills them. A buffer goes back to the pool when its
+// last owner lets go, on whatever thread, also after the pool's owner has let
+// go of the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   // At most `max_idle` buffers are kept for later; more are freed.
@@ -22,7 +23,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   std::shared_ptr<std::byte> Get();
 
  private:
-  BufferPool(size_t bytes, size_t max_idle) : bytes_(bytes), max_idle_(max_idle) {}
+  BufferPool(size_t bytes, size_t max_idle)
+      : bytes_(bytes), max_idle_(max_idle) {}
   void Return(std::byte* buffer);
 
   const size_t bytes_, max_idle_;

@@ -5,8 +5,9 @@
 
 namespace parapet {
 
-// A monotonic clock. Its epoch means nothing; only differences do. State machines never hold one:
-// they are told the time with each event, so that the simulator can make it up.
+// A monotonic clock. Its epoch means nothing; only differences do. State
+// machines never hold one: they are told the time with each event, so that the
+// simulator can make it up.
 class Clock {
  public:
   virtual ~Clock() = default;

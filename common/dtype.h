@@ -8,13 +8,15 @@
 
 namespace parapet {
 
-// Element types of a payload on the wire. Arithmetic is float32, sums float64, whatever the wire.
-// The values are part of the protocol.
+// Element types of a payload on the wire. Arithmetic is float32, sums float64,
+// whatever the wire. The values are part of the protocol.
 enum class DType : uint8_t { kFloat32 = 0, kBFloat16 = 1, kFloat16 = 2 };
 
 constexpr int64_t SizeOf(DType type) { return type == DType::kFloat32 ? 4 : 2; }
 constexpr absl::string_view NameOf(DType type) {
-  return type == DType::kFloat32 ? "float32" : type == DType::kBFloat16 ? "bfloat16" : "float16";
+  return type == DType::kFloat32    ? "float32"
+         : type == DType::kBFloat16 ? "bfloat16"
+                                    : "float16";
 }
 // "float32", "bfloat16" or "float16"; anything else is InvalidArgument.
 absl::StatusOr<DType> ParseDType(absl::string_view name);

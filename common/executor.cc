@@ -30,7 +30,8 @@ class InlineExecutor final : public Executor {
 
 class PoolExecutor final : public Executor {
  public:
-  PoolExecutor(int threads, std::function<void()> wake) : wake_(std::move(wake)) {
+  PoolExecutor(int threads, std::function<void()> wake)
+      : wake_(std::move(wake)) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
   }
 
@@ -63,7 +64,9 @@ class PoolExecutor final : public Executor {
     std::function<void()> work, done;
   };
 
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queue_.empty();
+  }
 
   void Loop() {
     while (true) {
@@ -94,9 +97,12 @@ class PoolExecutor final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> MakeInlineExecutor() { return std::make_unique<InlineExecutor>(); }
+std::unique_ptr<Executor> MakeInlineExecutor() {
+  return std::make_unique<InlineExecutor>();
+}
 
-std::unique_ptr<Executor> MakePoolExecutor(int threads, std::function<void()> wake) {
+std::unique_ptr<Executor> MakePoolExecutor(int threads,
+                                           std::function<void()> wake) {
   return std::make_unique<PoolExecutor>(threads, std::move(wake));
 }
 

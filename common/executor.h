@@ -10,19 +10,24 @@ namespace parapet {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs `work` on some thread, soon; then `done` on the owner's thread, from within RunDone.
-  // Called on the owner's thread only. Pieces may run at once and end in any order.
-  virtual void Submit(std::function<void()> work, std::function<void()> done) = 0;
+  // Runs `work` on some thread, soon; then `done` on the owner's thread, from
+  // within RunDone. Called on the owner's thread only. Pieces may run at once
+  // and end in any order.
+  virtual void Submit(std::function<void()> work,
+                      std::function<void()> done) = 0;
   // Calls the `done` of whatever has ended. Returns how many it called.
   virtual int RunDone() = 0;
 };
 
-// Does the work at once, on the owner's thread, and its `done` in the next RunDone.
+// Does the work at once, on the owner's thread, and its `done` in the next
+// RunDone.
 std::unique_ptr<Executor> MakeInlineExecutor();
 
-// `threads` >= 1 threads. `wake` is called from them whenever something has ended, to make the owner
-// call RunDone. The destructor waits for work that has begun and drops the rest.
-std::unique_ptr<Executor> MakePoolExecutor(int threads, std::function<void()> wake);
+// `threads` >= 1 threads. `wake` is called from them whenever something has
+// ended, to make the owner call RunDone. The destructor waits for work that has
+// begun and drops the rest.
+std::unique_ptr<Executor> MakePoolExecutor(int threads,
+                                           std::function<void()> wake);
 
 }  // namespace parapet
 

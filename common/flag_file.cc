@@ -30,8 +30,9 @@ absl::string_view WithoutComment(absl::string_view line) {
 FlagSetting Split(absl::string_view text, const std::string& origin) {
   const size_t equals = text.find('=');
   FlagSetting setting{std::string(text.substr(0, equals)), {}, origin};
-  if (equals != absl::string_view::npos)
+  if (equals != absl::string_view::npos) {
     setting.value = std::string(text.substr(equals + 1));
+  }
   return setting;
 }
 
@@ -73,7 +74,7 @@ class Expander {
     if (!text.ok()) return text.status();
     int number = 0;
     for (absl::string_view line : absl::StrSplit(*text, '\n')) {
-      const absl::Status added =
+      absl::Status added =
           AddLine(line, path, absl::StrCat(path, ":", ++number), depth);
       if (!added.ok()) return added;
     }
@@ -122,7 +123,7 @@ absl::StatusOr<std::vector<FlagSetting>> ExpandFlags(
     FlagSetting setting = Split(absl::string_view(argument).substr(2), kOrigin);
     if (setting.name != "flagfile") {
       own.push_back(std::move(setting));
-    } else if (const absl::Status added =
+    } else if (absl::Status added =
                    expander.AddFile(setting.value.value_or(""), kOrigin, 1);
                !added.ok()) {
       return added;

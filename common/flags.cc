@@ -330,7 +330,7 @@ absl::Status FinishServer(const AllFlags& all, ServerFlags* flags) {
       Addresses(all.servers, flags);
   if (!addresses.ok()) return addresses.status();
   flags->servers = *std::move(addresses);
-  const absl::Status number =
+  absl::Status number =
       CheckNumber("index", "servers", flags->job.servers, &flags->index);
   if (!number.ok()) return number;
   if (flags->listen.empty()) {
@@ -352,7 +352,7 @@ absl::Status FinishWorker(const AllFlags& all, WorkerFlags* flags) {
   if (!addresses.ok()) return addresses.status();
   flags->servers = *std::move(addresses);
   const JobConfig& job = flags->job;
-  const absl::Status number =
+  absl::Status number =
       flags->evaluator
           ? CheckNumber("id", "evaluators (--evaluators)", job.evaluators,
                         &flags->id)
@@ -404,7 +404,7 @@ absl::StatusOr<Flags> Parse(int argc, const char* const* argv,
                             const JobCheck& check, FlagSet* set, AllFlags* all,
                             Flags* own,
                             absl::Status (*finish)(const AllFlags&, Flags*)) {
-  const absl::Status read = Read(argc, argv, set, all);
+  absl::Status read = Read(argc, argv, set, all);
   if (!read.ok()) return read;
   Flags flags = std::move(*own);
   static_cast<CommonFlags&>(flags) = all->common;

@@ -9,7 +9,8 @@
 
 namespace parapet {
 
-// XXH3's 64-bit hash: the same on every machine. It finds accidents, not forgeries.
+// XXH3's 64-bit hash: the same on every machine. It finds accidents, not
+// forgeries.
 uint64_t HashBytes(const void* data, size_t size, uint64_t seed = 0);
 
 // HashBytes over bytes that come in pieces, cut anywhere. Not thread-safe.
@@ -29,12 +30,13 @@ class StreamingHash {
   std::unique_ptr<State> state_;
 };
 
-// The weights hash: the sum modulo 2^64, over leaves, of the hash of a leaf's bytes seeded with the
-// leaf's number. A sum, so that servers add up theirs in any order, whatever S and the chunk size.
-// `first_element` is the position of the first byte in the flat vector, at a leaf's boundary;
-// `element_bytes` the size of one element. Returns this part's summand.
-uint64_t HashLeaves(absl::Span<const std::byte> bytes, int64_t first_element, int64_t element_bytes,
-                    int64_t leaf_elements);
+// The weights hash: the sum modulo 2^64, over leaves, of the hash of a leaf's
+// bytes seeded with the leaf's number. A sum, so that servers add up theirs in
+// any order, whatever S and the chunk size. `first_element` is the position of
+// the first byte in the flat vector, at a leaf's boundary; `element_bytes` the
+// size of one element. Returns this part's summand.
+uint64_t HashLeaves(absl::Span<const std::byte> bytes, int64_t first_element,
+                    int64_t element_bytes, int64_t leaf_elements);
 
 }  // namespace parapet
 

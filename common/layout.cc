@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMinChunk = 16 * 1024;
 constexpr int64_t kMaxChunk = 256 * 1024;
 
-// Product of the dimensions, or -1 if one is negative or the product passes Layout::kMaxElements.
+// Product of the dimensions, or -1 if one is negative or the product passes
+// Layout::kMaxElements.
 int64_t CountElements(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (int64_t dimension : shape) {
@@ -26,7 +27,8 @@ int64_t CountElements(const std::vector<int64_t>& shape) {
 
 uint64_t HashTensor(uint64_t seed, const Tensor& tensor) {
   uint64_t hash = HashBytes(tensor.name.data(), tensor.name.size(), seed);
-  return HashBytes(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t), hash);
+  return HashBytes(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t),
+                   hash);
 }
 
 float DrawUniform(uint64_t key, double bound, int64_t index) {
@@ -35,10 +37,12 @@ float DrawUniform(uint64_t key, double bound, int64_t index) {
   return static_cast<float>(bound * (2.0 * unit - 1.0));
 }
 
-void InitializeTensor(const Tensor& tensor, uint64_t key, Range range, float* out) {
+void InitializeTensor(const Tensor& tensor, uint64_t key, Range range,
+                      float* out) {
   const bool zero = tensor.init.kind == Initializer::Kind::kZero;
   for (int64_t e = range.begin; e < range.end; ++e) {
-    *out++ = zero ? 0.0f : DrawUniform(key, tensor.init.bound, e - tensor.offset);
+    *out++ =
+        zero ? 0.0f : DrawUniform(key, tensor.init.bound, e - tensor.offset);
   }
 }
 
@@ -46,7 +50,8 @@ void InitializeTensor(const Tensor& tensor, uint64_t key, Range range, float* ou
 
 absl::StatusOr<Layout> Layout::Create(std::vector<TensorSpec> specs) {
   if (static_cast<int64_t>(specs.size()) > kMaxTensors) {
-    return absl::InvalidArgumentError(absl::StrCat("a layout has at most ", kMaxTensors, " tensors"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a layout has at most ", kMaxTensors, " tensors"));
   }
   Layout layout;
   absl::flat_hash_set<std::string> names;
@@ -55,25 +60,30 @@ absl::StatusOr<Layout> Layout::Create(std::vector<TensorSpec> specs) {
     tensor.elements = CountElements(tensor.shape);
     if (tensor.name.empty() || !names.insert(tensor.name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", layout.tensors_.size(), " has no name of its own: '", tensor.name, "'"));
+          absl::StrCat("tensor ", layout.tensors_.size(),
+                       " has no name of its own: '", tensor.name, "'"));
     }
-    if (tensor.elements < 0 || tensor.elements > kMaxElements - layout.elements_) {
+    if (tensor.elements < 0 ||
+        tensor.elements > kMaxElements - layout.elements_) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", tensor.name, "' has a negative dimension or too many elements"));
+          absl::StrCat("tensor '", tensor.name,
+                       "' has a negative dimension or too many elements"));
     }
     layout.elements_ += tensor.elements;
     layout.hash_ = HashTensor(layout.hash_, tensor);
     layout.tensors_.push_back(std::move(tensor));
   }
-  if (layout.elements_ == 0) return absl::InvalidArgumentError("the model has no parameter");
+  if (layout.elements_ == 0)
+    return absl::InvalidArgumentError("the model has no parameter");
   return layout;
 }
 
 int Layout::TensorAt(int64_t element) const {
-  // The last tensor that begins at or before the element is not empty, since an empty one begins
-  // where the next one does.
-  auto after = std::upper_bound(tensors_.begin(), tensors_.end(), element,
-                                [](int64_t e, const Tensor& tensor) { return e < tensor.offset; });
+  // The last tensor that begins at or before the element is not empty, since an
+  // empty one begins where the next one does.
+  auto after = std::upper_bound(
+      tensors_.begin(), tensors_.end(), element,
+      [](int64_t e, const Tensor& tensor) { return e < tensor.offset; });
   int index = static_cast<int>(after - tensors_.begin()) - 1;
   while (tensors_[index].elements == 0) --index;
   return index;
@@ -90,22 +100,27 @@ void Initialize(const Layout& layout, uint64_t seed, Range range, float* out) {
   for (int index = layout.TensorAt(at); at < range.end; ++index) {
     const Tensor& tensor = layout.tensors()[index];
     const Range part{at, std::min(range.end, tensor.offset + tensor.elements)};
-    InitializeTensor(tensor, MixKey(seed, index), part, out + (at - range.begin));
+    InitializeTensor(tensor, MixKey(seed, index), part,
+                     out + (at - range.begin));
     at = part.end;
   }
 }
 
-absl::StatusOr<ShardMap> ShardMap::Create(int64_t elements, int servers, int64_t chunk, int64_t leaf) {
+absl::StatusOr<ShardMap> ShardMap::Create(int64_t elements, int servers,
+                                          int64_t chunk, int64_t leaf) {
   if (elements <= 0 || servers <= 0 || leaf <= 0) {
-    return absl::InvalidArgumentError("a shard map needs elements, servers and a leaf above 0");
+    return absl::InvalidArgumentError(
+        "a shard map needs elements, servers and a leaf above 0");
   }
   if (chunk == 0) {
-    const int64_t wanted = std::clamp(elements / (8 * int64_t{servers}), kMinChunk, kMaxChunk);
+    const int64_t wanted =
+        std::clamp(elements / (8 * int64_t{servers}), kMinChunk, kMaxChunk);
     chunk = std::max(leaf, wanted / leaf * leaf);
   }
   if (chunk < 0 || chunk % leaf != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--chunk=", chunk, " must be a positive multiple of ", leaf, " elements"));
+        absl::StrCat("--chunk=", chunk, " must be a positive multiple of ",
+                     leaf, " elements"));
   }
   ShardMap map;
   map.elements_ = elements;

@@ -15,9 +15,10 @@ std::string NameOf(const Peer& peer) {
 
 const char* NameOf(Code code) {
   static constexpr const char* kNames[] = {
-      "ok",          "protocol",     "job_differs", "already_here", "unknown_peer", "wrong_session",
-      "bad_chunk",   "equivocation", "over_credit", "bad_samples",  "left_out",     "lost",
-      "too_few",     "bad_rounds",   "failed",      "stopped"};
+      "ok",           "protocol",      "job_differs", "already_here",
+      "unknown_peer", "wrong_session", "bad_chunk",   "equivocation",
+      "over_credit",  "bad_samples",   "left_out",    "lost",
+      "too_few",      "bad_rounds",    "failed",      "stopped"};
   const auto index = static_cast<size_t>(code);
   return index < std::size(kNames) ? kNames[index] : "unknown";
 }
@@ -50,7 +51,9 @@ void IdSet::Erase(uint32_t id) {
 
 bool IdSet::Empty() const { return Count() == 0; }
 
-int64_t IdSet::Count() const { return std::count(bits_.begin(), bits_.end(), true); }
+int64_t IdSet::Count() const {
+  return std::count(bits_.begin(), bits_.end(), true);
+}
 
 std::vector<uint32_t> IdSet::ToVector() const {
   std::vector<uint32_t> ids;
@@ -61,11 +64,13 @@ std::vector<uint32_t> IdSet::ToVector() const {
 }
 
 void IdSet::Intersect(const IdSet& other) {
-  for (uint32_t id = 0; id < bits_.size(); ++id) bits_[id] = bits_[id] && other.Contains(id);
+  for (uint32_t id = 0; id < bits_.size(); ++id)
+    bits_[id] = bits_[id] && other.Contains(id);
 }
 
 const char* NameOf(Phase phase) {
-  static constexpr const char* kNames[kPhases] = {"wait", "data", "forward", "backward", "push"};
+  static constexpr const char* kNames[kPhases] = {"wait", "data", "forward",
+                                                  "backward", "push"};
   return kNames[static_cast<int>(phase)];
 }
 

@@ -15,8 +15,9 @@
 
 namespace parapet {
 
-// The messages as plain structs, checked field by field when they came from the network. schema/
-// wire.fbs says what each field means on the wire; common/wire.h converts.
+// The messages as plain structs, checked field by field when they came from the
+// network. schema/ wire.fbs says what each field means on the wire;
+// common/wire.h converts.
 
 enum class Role : uint8_t { kWorker = 0, kEvaluator = 1, kServer = 2 };
 
@@ -32,25 +33,28 @@ struct Peer {
 };
 std::string NameOf(const Peer& peer);  // "worker 3"
 
-// Why a message or a peer was refused, and why a process was sent away. The values are part of the
-// protocol; a process that is sent away exits with ExitCodeOf.
+// Why a message or a peer was refused, and why a process was sent away. The
+// values are part of the protocol; a process that is sent away exits with
+// ExitCodeOf.
 enum class Code : uint16_t {
   kOk = 0,
-  kProtocol = 1,       // another protocol version, or a message that makes no sense here
-  kJobDiffers = 2,     // the job's flags or the model differ
-  kAlreadyHere = 3,    // somebody else has this id
-  kUnknownPeer = 4,    // no such id in this job
-  kWrongSession = 5,   // the token is not (or no longer) valid
-  kBadChunk = 6,       // wrong size, type or number of a chunk
-  kEquivocation = 7,   // other bytes for a chunk that is still held
-  kOverCredit = 8,     // sent more than was allowed
-  kBadSamples = 9,     // claims more samples than the job's batch, or changes its mind
-  kLeftOut = 10,       // was left out of three rounds in a row
-  kLost = 11,          // a server is lost
-  kTooFew = 12,        // too few workers are left for the rule
-  kBadRounds = 13,     // too many rounds without a finite result
-  kFailed = 14,        // anything else; the words say what
-  kStopped = 15,       // the job was asked to stop before it began
+  kProtocol =
+      1,  // another protocol version, or a message that makes no sense here
+  kJobDiffers = 2,    // the job's flags or the model differ
+  kAlreadyHere = 3,   // somebody else has this id
+  kUnknownPeer = 4,   // no such id in this job
+  kWrongSession = 5,  // the token is not (or no longer) valid
+  kBadChunk = 6,      // wrong size, type or number of a chunk
+  kEquivocation = 7,  // other bytes for a chunk that is still held
+  kOverCredit = 8,    // sent more than was allowed
+  kBadSamples =
+      9,  // claims more samples than the job's batch, or changes its mind
+  kLeftOut = 10,    // was left out of three rounds in a row
+  kLost = 11,       // a server is lost
+  kTooFew = 12,     // too few workers are left for the rule
+  kBadRounds = 13,  // too many rounds without a finite result
+  kFailed = 14,     // anything else; the words say what
+  kStopped = 15,    // the job was asked to stop before it began
 };
 const char* NameOf(Code code);
 int ExitCodeOf(Code code);
@@ -67,14 +71,22 @@ class IdSet {
   std::vector<uint32_t> ToVector() const;
   // Keeps what is in both.
   void Intersect(const IdSet& other);
-  friend bool operator==(const IdSet& a, const IdSet& b) { return a.ToVector() == b.ToVector(); }
+  friend bool operator==(const IdSet& a, const IdSet& b) {
+    return a.ToVector() == b.ToVector();
+  }
 
  private:
   std::vector<bool> bits_;
 };
 
 // Phases of a worker's round, as it reports them.
-enum class Phase : uint8_t { kWait = 0, kData = 1, kForward = 2, kBackward = 3, kPush = 4 };
+enum class Phase : uint8_t {
+  kWait = 0,
+  kData = 1,
+  kForward = 2,
+  kBackward = 3,
+  kPush = 4
+};
 inline constexpr int kPhases = 5;
 const char* NameOf(Phase phase);
 
@@ -114,7 +126,8 @@ struct WeightsMessage {
   uint64_t version = 0;
   uint64_t chunk = 0;
   DType dtype = DType::kFloat32;
-  uint64_t credit = 0;  // see Round: the first turn that may not be sent yet, counted over all rounds
+  uint64_t credit = 0;  // see Round: the first turn that may not be sent yet,
+                        // counted over all rounds
   Payload data;
 };
 enum class AckStatus : uint8_t { kKept = 0, kDuplicate = 1, kLate = 2 };
@@ -126,7 +139,8 @@ struct AckMessage {
 };
 struct NeedWeightsMessage {
   uint64_t version = 0;
-  std::vector<bool> locals;  // of the server's chunks; empty: nothing, the sender has this version
+  std::vector<bool> locals;  // of the server's chunks; empty: nothing, the
+                             // sender has this version
 };
 struct NeedGradientsMessage {
   uint64_t round = 0;
@@ -221,10 +235,12 @@ struct EvalReportMessage {
 };
 
 using Body =
-    std::variant<HelloMessage, WelcomeMessage, RefuseMessage, LeaseMessage, PushMessage, AbstainMessage,
-                 WeightsMessage, AckMessage, NeedWeightsMessage, NeedGradientsMessage, RoundDoneMessage,
-                 PingMessage, PongMessage, LeaveMessage, ByeMessage, StoppingMessage, LoadMessage,
-                 LoadedMessage, CompleteMessage, ShardDoneMessage, NormMessage, ScaleMessage, CloseMessage,
+    std::variant<HelloMessage, WelcomeMessage, RefuseMessage, LeaseMessage,
+                 PushMessage, AbstainMessage, WeightsMessage, AckMessage,
+                 NeedWeightsMessage, NeedGradientsMessage, RoundDoneMessage,
+                 PingMessage, PongMessage, LeaveMessage, ByeMessage,
+                 StoppingMessage, LoadMessage, LoadedMessage, CompleteMessage,
+                 ShardDoneMessage, NormMessage, ScaleMessage, CloseMessage,
                  VersionHashMessage, SnapshotDoneMessage, EvalReportMessage>;
 
 struct Message {

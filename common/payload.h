@@ -12,13 +12,16 @@
 
 namespace parapet {
 
-// Immutable bytes with shared ownership: what a transport carries beside a header. Copying one
-// copies a pointer. The bytes may lie at any address: read them with unaligned loads (memcpy).
+// Immutable bytes with shared ownership: what a transport carries beside a
+// header. Copying one copies a pointer. The bytes may lie at any address: read
+// them with unaligned loads (memcpy).
 class Payload {
  public:
   Payload() = default;
   Payload(std::shared_ptr<const void> owner, const void* data, size_t size)
-      : owner_(std::move(owner)), data_(static_cast<const std::byte*>(data)), size_(size) {}
+      : owner_(std::move(owner)),
+        data_(static_cast<const std::byte*>(data)),
+        size_(size) {}
 
   static Payload FromString(std::string bytes) {
     auto owner = std::make_shared<const std::string>(std::move(bytes));
@@ -30,7 +33,9 @@ class Payload {
   bool empty() const { return size_ == 0; }
   absl::Span<const std::byte> bytes() const { return {data_, size_}; }
   std::string ToString() const {
-    return size_ == 0 ? std::string() : std::string(reinterpret_cast<const char*>(data_), size_);
+    return size_ == 0
+               ? std::string()
+               : std::string(reinterpret_cast<const char*>(data_), size_);
   }
   // Whoever holds a copy of this keeps the bytes alive.
   const std::shared_ptr<const void>& owner() const { return owner_; }

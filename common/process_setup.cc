@@ -14,7 +14,8 @@
 namespace parapet {
 namespace {
 
-// Blocks up to this size stay with malloc; freed memory up to this much is not given back.
+// Blocks up to this size stay with malloc; freed memory up to this much is not
+// given back.
 constexpr int kMmapThreshold = 256 << 20;
 constexpr int kTrimThreshold = 512 << 20;
 
@@ -35,7 +36,8 @@ uint64_t SystemRandom() {
 struct StopSignals::Impl {
   absl::Mutex mutex;
   std::function<void(int)> on_stop ABSL_GUARDED_BY(mutex);
-  int pending ABSL_GUARDED_BY(mutex) = 0;  // a signal that came before there was an on_stop
+  int pending ABSL_GUARDED_BY(mutex) =
+      0;  // a signal that came before there was an on_stop
   sigset_t set;
   std::thread thread;
 
@@ -75,7 +77,8 @@ StopSignals::~StopSignals() {
 void StopSignals::OnStop(std::function<void(int)> on_stop) {
   absl::MutexLock lock(&impl_->mutex);
   impl_->on_stop = std::move(on_stop);
-  if (impl_->pending != 0 && impl_->on_stop) impl_->on_stop(std::exchange(impl_->pending, 0));
+  if (impl_->pending != 0 && impl_->on_stop)
+    impl_->on_stop(std::exchange(impl_->pending, 0));
 }
 
 }  // namespace parapet

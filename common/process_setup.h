@@ -7,17 +7,18 @@
 
 namespace parapet {
 
-// Settings that a long-running program makes once, first thing in main: memory of the size of chunks is
-// kept by malloc instead of being mapped and unmapped each time, and writing to a closed pipe is an
-// error instead of a death.
+// Settings that a long-running program makes once, first thing in main: memory
+// of the size of chunks is kept by malloc instead of being mapped and unmapped
+// each time, and writing to a closed pipe is an error instead of a death.
 void SetUpProcess();
 
 // A random 64-bit number from the system, never 0.
 uint64_t SystemRandom();
 
-// Calls `on_stop` once, from a thread of its own, at the first SIGINT or SIGTERM; a second one ends the
-// process at once with 128 + the signal's number. Make it before any other thread, so that they all
-// leave these signals to it.
+// Calls `on_stop` once, from a thread of its own, at the first SIGINT or
+// SIGTERM; a second one ends the process at once with 128 + the signal's
+// number. Make it before any other thread, so that they all leave these signals
+// to it.
 class StopSignals {
  public:
   StopSignals();

@@ -12,15 +12,20 @@ constexpr int kRounds = 10;
 
 }  // namespace
 
-std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
-  std::array<uint32_t, 4> c = {
-      static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
-      static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_high,
+                               uint64_t counter_low) {
+  std::array<uint32_t, 4> c = {static_cast<uint32_t>(counter_low),
+                               static_cast<uint32_t>(counter_low >> 32),
+                               static_cast<uint32_t>(counter_high),
+                               static_cast<uint32_t>(counter_high >> 32)};
+  uint32_t k0 = static_cast<uint32_t>(key),
+           k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < kRounds; ++round) {
-    const uint64_t p0 = uint64_t{kMultiplier0} * c[0], p1 = uint64_t{kMultiplier1} * c[2];
+    const uint64_t p0 = uint64_t{kMultiplier0} * c[0],
+                   p1 = uint64_t{kMultiplier1} * c[2];
     c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1,
+         static_cast<uint32_t>(p0)};
     k0 += kWeyl0;
     k1 += kWeyl1;
   }
@@ -48,14 +53,17 @@ uint64_t Random::Next64() {
 }
 
 uint64_t Random::Below(uint64_t bound) {
-  // Numbers under 2^64 mod bound are thrown away, so that every remainder is equally likely.
+  // Numbers under 2^64 mod bound are thrown away, so that every remainder is
+  // equally likely.
   const uint64_t reject = -bound % bound;
   uint64_t x = Next64();
   while (x < reject) x = Next64();
   return x % bound;
 }
 
-double Random::Uniform() { return static_cast<double>(Next64() >> 11) * 0x1p-53; }
+double Random::Uniform() {
+  return static_cast<double>(Next64() >> 11) * 0x1p-53;
+}
 
 double Random::Normal() {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - Uniform()));

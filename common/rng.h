@@ -6,18 +6,22 @@
 
 namespace parapet {
 
-// Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
-// As Easy as 1, 2, 3", SC 2011. The block at (key, counter) is a pure function of both, so any
-// process can make any element of a stream without making those before it.
-std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_high, uint64_t counter_low);
+// Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw,
+// "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. The block at (key,
+// counter) is a pure function of both, so any process can make any element of a
+// stream without making those before it.
+std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_high,
+                               uint64_t counter_low);
 
-// Mixes two 64-bit numbers into one (SplitMix64's finalizer): to derive one key from another.
+// Mixes two 64-bit numbers into one (SplitMix64's finalizer): to derive one key
+// from another.
 uint64_t MixKey(uint64_t key, uint64_t value);
 
 // A stream of numbers from Philox. Not thread-safe; copying one forks it.
 class Random {
  public:
-  explicit Random(uint64_t key, uint64_t stream = 0) : key_(key), stream_(stream) {}
+  explicit Random(uint64_t key, uint64_t stream = 0)
+      : key_(key), stream_(stream) {}
 
   uint32_t Next32();
   uint64_t Next64();

@@ -6,8 +6,8 @@
 
 namespace parapet {
 
-// Whether there is a rule of the job's name and its limits hold for the job; InvalidArgument in words.
-// A JobCheck for the flags (common/flags.h).
+// Whether there is a rule of the job's name and its limits hold for the job;
+// InvalidArgument in words. A JobCheck for the flags (common/flags.h).
 absl::Status CheckRule(const JobConfig& job);
 
 }  // namespace parapet

@@ -13,7 +13,8 @@ namespace parapet {
 
 inline constexpr uint32_t kProtocolVersion = 1;
 
-// What a decoder accepts, worked out from the job before any peer is heard. docs/wire.md lists them.
+// What a decoder accepts, worked out from the job before any peer is heard.
+// docs/wire.md lists them.
 struct WireLimits {
   size_t header = 4096;
   size_t chunk_payload = 4 * 256 * 1024;  // bytes of a Push or Weights payload
@@ -24,14 +25,14 @@ struct WireLimits {
   size_t lease_rounds = 64;
 };
 
-// Turns messages into frames. Keeps one buffer, so that a message costs no allocation of its own.
-// Not thread-safe.
+// Turns messages into frames. Keeps one buffer, so that a message costs no
+// allocation of its own. Not thread-safe.
 class Encoder {
  public:
   Encoder();
   ~Encoder();
-  // The header's bytes; valid until the next call. `payload` receives the second frame, or is made
-  // empty. Strings are cut to what the limits allow.
+  // The header's bytes; valid until the next call. `payload` receives the
+  // second frame, or is made empty. Strings are cut to what the limits allow.
   absl::string_view Encode(const Message& message, Payload* payload);
 
  private:
@@ -39,9 +40,11 @@ class Encoder {
   std::unique_ptr<Impl> impl_;
 };
 
-// Checks bytes from a peer and turns them into a message: size before the verifier, the verifier
-// with tight limits, then every field. InvalidArgument in words; never crashes, whatever the bytes.
-absl::StatusOr<Message> Decode(absl::string_view header, const Payload& payload, const WireLimits& limits);
+// Checks bytes from a peer and turns them into a message: size before the
+// verifier, the verifier with tight limits, then every field. InvalidArgument
+// in words; never crashes, whatever the bytes.
+absl::StatusOr<Message> Decode(absl::string_view header, const Payload& payload,
+                               const WireLimits& limits);
 
 }  // namespace parapet
 

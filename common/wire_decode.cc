@@ -15,15 +15,21 @@ constexpr int kMaxDepth = 8;
 constexpr int kMaxTables = 16;
 constexpr size_t kMaxLink = 255;
 
-absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(what); }
+absl::Status Bad(absl::string_view what) {
+  return absl::InvalidArgumentError(what);
+}
 
-// Copies bytes to storage aligned for any scalar: those of a peer may lie anywhere.
+// Copies bytes to storage aligned for any scalar: those of a peer may lie
+// anywhere.
 class AlignedCopy {
  public:
-  AlignedCopy(const void* data, size_t size) : words_((size + 7) / 8), size_(size) {
+  AlignedCopy(const void* data, size_t size)
+      : words_((size + 7) / 8), size_(size) {
     if (size > 0) std::memcpy(words_.data(), data, size);
   }
-  const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(words_.data()); }
+  const uint8_t* data() const {
+    return reinterpret_cast<const uint8_t*>(words_.data());
+  }
   size_t size() const { return size_; }
 
  private:
@@ -31,7 +37,8 @@ class AlignedCopy {
   size_t size_;
 };
 
-// Checks the fields of one message and converts it. Every overload gets a verified table.
+// Checks the fields of one message and converts it. Every overload gets a
+// verified table.
 struct Unpacker {
   const WireLimits& limits;
   const Payload& payload;
@@ -43,7 +50,8 @@ struct Unpacker {
   }
 
   absl::StatusOr<std::vector<bool>> Bits(int64_t max_bits) const {
-    if (payload.size() > static_cast<size_t>((max_bits + 7) / 8)) return Bad("a bit set is too long");
+    if (payload.size() > static_cast<size_t>((max_bits + 7) / 8))
+      return Bad("a bit set is too long");
     std::vector<bool> bits(payload.size() * 8);
     for (size_t i = 0; i < bits.size(); ++i) {
       bits[i] = (std::to_integer<int>(payload.data()[i / 8]) >> (i % 8)) & 1;
@@ -52,7 +60,8 @@ struct Unpacker {
   }
 
   absl::StatusOr<IdSet> Ids() const {
-    PARAPET_ASSIGN_OR_RETURN(std::vector<bool> bits, Bits(int64_t{limits.max_id} + 1));
+    PARAPET_ASSIGN_OR_RETURN(std::vector<bool> bits,
+                             Bits(int64_t{limits.max_id} + 1));
     IdSet set;
     for (uint32_t id = 0; id < bits.size(); ++id) {
       if (bits[id]) set.Insert(id);
@@ -65,23 +74,32 @@ struct Unpacker {
     return static_cast<DType>(type);
   }
 
-  absl::Status NoPayload() const { return payload.empty() ? absl::OkStatus() : Bad("a payload too many"); }
+  absl::Status NoPayload() const {
+    return payload.empty() ? absl::OkStatus() : Bad("a payload too many");
+  }
 
   absl::Status ChunkPayload() const {
-    if (payload.empty() || payload.size() > limits.chunk_payload) return Bad("a chunk of a wrong size");
+    if (payload.empty() || payload.size() > limits.chunk_payload)
+      return Bad("a chunk of a wrong size");
     return absl::OkStatus();
   }
 
   absl::StatusOr<Body> Hello(const fbs::Hello& m) const {
-    if (m.role() > fbs::Role::MAX || m.id() > limits.max_id || m.link() > kMaxLink) {
+    if (m.role() > fbs::Role::MAX || m.id() > limits.max_id ||
+        m.link() > kMaxLink) {
       return Bad("a hello from nobody that can be");
     }
-    if (payload.size() > limits.job_text) return Bad("a job's text is too long");
+    if (payload.size() > limits.job_text)
+      return Bad("a job's text is too long");
     PARAPET_ASSIGN_OR_RETURN(std::string fingerprint, Text(m.fingerprint()));
-    return HelloMessage{m.protocol(), {static_cast<Role>(m.role()), m.id()},
-                        m.link(),     m.nonce(),
-                        m.layout_hash(), m.samples(),
-                        std::move(fingerprint), payload.ToString()};
+    return HelloMessage{m.protocol(),
+                        {static_cast<Role>(m.role()), m.id()},
+                        m.link(),
+                        m.nonce(),
+                        m.layout_hash(),
+                        m.samples(),
+                        std::move(fingerprint),
+                        payload.ToString()};
   }
   absl::StatusOr<Body> Welcome(const fbs::Welcome& m) const {
     PARAPET_ASSIGN_OR_RETURN(std::string snapshot, Text(m.snapshot()));
@@ -97,7 +115,8 @@ struct Unpacker {
     if (!(m.scale() > 0) || !std::isfinite(m.scale()) || m.samples() == 0) {
       return Bad("a push with no samples or without a scale");
     }
-    return PushMessage{m.round(), m.chunk(), m.samples(), type, m.scale(), payload};
+    return PushMessage{m.round(), m.chunk(), m.samples(),
+                       type,      m.scale(), payload};
   }
   absl::StatusOr<Body> Weights(const fbs::Weights& m) const {
     PARAPET_RETURN_IF_ERROR(ChunkPayload());
@@ -105,8 +124,10 @@ struct Unpacker {
     return WeightsMessage{m.version(), m.chunk(), type, m.credit(), payload};
   }
   absl::StatusOr<Body> Ack(const fbs::Ack& m) const {
-    if (m.status() > fbs::AckStatus::MAX) return Bad("an unknown acknowledgement");
-    return AckMessage{m.round(), m.chunk(), static_cast<AckStatus>(m.status()), m.credit()};
+    if (m.status() > fbs::AckStatus::MAX)
+      return Bad("an unknown acknowledgement");
+    return AckMessage{m.round(), m.chunk(), static_cast<AckStatus>(m.status()),
+                      m.credit()};
   }
   absl::StatusOr<Body> NeedWeights(const fbs::NeedWeights& m) const {
     PARAPET_ASSIGN_OR_RETURN(std::vector<bool> bits, Bits(limits.max_locals));
@@ -117,8 +138,10 @@ struct Unpacker {
     return NeedGradientsMessage{m.round(), m.credit(), std::move(bits)};
   }
   absl::StatusOr<Body> RoundDone(const fbs::RoundDone& m) const {
-    RoundDoneMessage done{m.round(), m.loss_sum(), m.correct(), m.samples(), {}};
-    if (m.phases() == nullptr || m.phases()->size() != kPhases) return Bad("a report without its phases");
+    RoundDoneMessage done{
+        m.round(), m.loss_sum(), m.correct(), m.samples(), {}};
+    if (m.phases() == nullptr || m.phases()->size() != kPhases)
+      return Bad("a report without its phases");
     for (int i = 0; i < kPhases; ++i) {
       const float seconds = m.phases()->Get(i);
       done.phases[i] = std::isfinite(seconds) && seconds >= 0 ? seconds : 0;
@@ -162,16 +185,20 @@ struct Unpacker {
     return NormMessage{m.round(), sum};
   }
   absl::StatusOr<Body> Scale(const fbs::Scale& m) const {
-    if (!std::isfinite(m.scale()) || m.scale() < 0) return Bad("a scale that is not a number");
+    if (!std::isfinite(m.scale()) || m.scale() < 0)
+      return Bad("a scale that is not a number");
     return ScaleMessage{m.round(), m.scale()};
   }
   absl::StatusOr<Body> SnapshotDone(const fbs::SnapshotDone& m) const {
     PARAPET_ASSIGN_OR_RETURN(std::string name, Text(m.name()));
     PARAPET_ASSIGN_OR_RETURN(std::string words, Text(m.words()));
-    if (m.bytes() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Bad("a file too long");
-    return SnapshotDoneMessage{m.version(), m.ok(),
-                               {std::move(name), static_cast<int64_t>(m.bytes()), m.hash()},
-                               std::move(words)};
+    if (m.bytes() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return Bad("a file too long");
+    return SnapshotDoneMessage{
+        m.version(),
+        m.ok(),
+        {std::move(name), static_cast<int64_t>(m.bytes()), m.hash()},
+        std::move(words)};
   }
   absl::StatusOr<Body> LeaseNote() const;
   absl::StatusOr<Body> ShardDone(const fbs::ShardDone& m) const;
@@ -180,18 +207,22 @@ struct Unpacker {
 
 template <typename T>
 const T* VerifiedRoot(const AlignedCopy& bytes, int max_tables) {
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, max_tables);
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth,
+                                 max_tables);
   if (!verifier.VerifyBuffer<T>(nullptr)) return nullptr;
   return flatbuffers::GetRoot<T>(bytes.data());
 }
 
 absl::StatusOr<std::vector<Member>> UnpackMembers(
-    const flatbuffers::Vector<const fbs::MemberFact*>* facts, const WireLimits& limits) {
+    const flatbuffers::Vector<const fbs::MemberFact*>* facts,
+    const WireLimits& limits) {
   std::vector<Member> members;
   if (facts == nullptr) return members;
   for (const fbs::MemberFact* fact : *facts) {
-    if (fact->id() > limits.max_id || fact->session() == 0) return Bad("a lease with an impossible member");
-    if (!members.empty() && fact->id() <= members.back().id) return Bad("a lease out of order");
+    if (fact->id() > limits.max_id || fact->session() == 0)
+      return Bad("a lease with an impossible member");
+    if (!members.empty() && fact->id() <= members.back().id)
+      return Bad("a lease out of order");
     members.push_back({fact->id(), fact->session()});
   }
   return members;
@@ -200,38 +231,48 @@ absl::StatusOr<std::vector<Member>> UnpackMembers(
 absl::Status UnpackMarks(const fbs::LeaseBody& body, Lease* lease) {
   if (body.marks() == nullptr) return absl::OkStatus();
   for (const fbs::MarkFact* mark : *body.marks()) {
-    if (mark->kind() > fbs::MarkKind::MAX) return Bad("a lease with an unknown mark");
-    if (mark->version() < lease->from || mark->version() > lease->until) return Bad("a mark out of its lease");
-    lease->marks.push_back({static_cast<Mark::Kind>(mark->kind()), mark->version()});
+    if (mark->kind() > fbs::MarkKind::MAX)
+      return Bad("a lease with an unknown mark");
+    if (mark->version() < lease->from || mark->version() > lease->until)
+      return Bad("a mark out of its lease");
+    lease->marks.push_back(
+        {static_cast<Mark::Kind>(mark->kind()), mark->version()});
   }
   return absl::OkStatus();
 }
 
 absl::Status UnpackFacts(const fbs::LeaseBody& body, Lease* lease) {
   const size_t count = body.facts() == nullptr ? 0 : body.facts()->size();
-  if (count != lease->until - lease->from) return Bad("a lease without its rounds' facts");
+  if (count != lease->until - lease->from)
+    return Bad("a lease without its rounds' facts");
   for (size_t i = 0; i < count; ++i) {
-    const fbs::RoundFact* f = body.facts()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    const fbs::RoundFact* f =
+        body.facts()->Get(static_cast<flatbuffers::uoffset_t>(i));
     if (!std::isfinite(f->lr()) || !(f->bias1() > 0) || !(f->bias2() > 0)) {
       return Bad("a lease with an impossible learning rate");
     }
-    lease->facts.push_back({f->epoch(), f->position(), f->samples(), f->lr(), f->bias1(), f->bias2()});
+    lease->facts.push_back({f->epoch(), f->position(), f->samples(), f->lr(),
+                            f->bias1(), f->bias2()});
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Body> Unpacker::LeaseNote() const {
-  const size_t most = 1024 + 16 * 2 * (size_t{limits.max_id} + 1) + limits.lease_rounds * 128;
+  const size_t most =
+      1024 + 16 * 2 * (size_t{limits.max_id} + 1) + limits.lease_rounds * 128;
   if (payload.size() > most) return Bad("a lease is too long");
   const AlignedCopy bytes(payload.data(), payload.size());
   const auto* body = VerifiedRoot<fbs::LeaseBody>(bytes, kMaxTables);
   if (body == nullptr) return Bad("a lease that is not one");
   Lease lease{body->term(), body->from(), body->until(), {}, {}, {}, {}};
-  if (lease.from > lease.until || lease.until - lease.from > limits.lease_rounds) {
+  if (lease.from > lease.until ||
+      lease.until - lease.from > limits.lease_rounds) {
     return Bad("a lease over too many rounds");
   }
-  PARAPET_ASSIGN_OR_RETURN(lease.members, UnpackMembers(body->members(), limits));
-  PARAPET_ASSIGN_OR_RETURN(lease.evaluators, UnpackMembers(body->evaluators(), limits));
+  PARAPET_ASSIGN_OR_RETURN(lease.members,
+                           UnpackMembers(body->members(), limits));
+  PARAPET_ASSIGN_OR_RETURN(lease.evaluators,
+                           UnpackMembers(body->evaluators(), limits));
   PARAPET_RETURN_IF_ERROR(UnpackFacts(*body, &lease));
   PARAPET_RETURN_IF_ERROR(UnpackMarks(*body, &lease));
   return LeaseMessage{std::move(lease)};
@@ -246,7 +287,8 @@ absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
   ShardDoneMessage done;
   done.round = m.round();
   if (body->participants() != nullptr) {
-    done.participants.assign(body->participants()->begin(), body->participants()->end());
+    done.participants.assign(body->participants()->begin(),
+                             body->participants()->end());
   }
   for (uint32_t id : done.participants) {
     if (id > limits.max_id) return Bad("an impossible participant");
@@ -257,7 +299,8 @@ absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
     }
   }
   if (body->bad() != nullptr) {
-    for (const fbs::BadFact* b : *body->bad()) done.bad.push_back({b->worker(), b->values()});
+    for (const fbs::BadFact* b : *body->bad())
+      done.bad.push_back({b->worker(), b->values()});
   }
   done.bad_coordinates = body->bad_coordinates();
   done.first_bad = body->first_bad();
@@ -308,7 +351,8 @@ absl::StatusOr<Body> Unpacker::Unpack(const fbs::Header& header) const {
     case fbs::Body::Ping:
       return Ping(*header.body_as_Ping());
     case fbs::Body::Pong:
-      return PongMessage{header.body_as_Pong()->nonce(), header.body_as_Pong()->version()};
+      return PongMessage{header.body_as_Pong()->nonce(),
+                         header.body_as_Pong()->version()};
     case fbs::Body::Leave:
       return Leave(*header.body_as_Leave());
     case fbs::Body::Bye:
@@ -329,7 +373,8 @@ absl::StatusOr<Body> Unpacker::Unpack(const fbs::Header& header) const {
       return SnapshotDone(*header.body_as_SnapshotDone());
     case fbs::Body::EvalReport: {
       const auto* m = header.body_as_EvalReport();
-      return EvalReportMessage{m->version(), m->loss_sum(), m->correct(), m->samples(), m->seconds()};
+      return EvalReportMessage{m->version(), m->loss_sum(), m->correct(),
+                               m->samples(), m->seconds()};
     }
     default:
       return Bad("an unknown kind of message");
@@ -338,7 +383,8 @@ absl::StatusOr<Body> Unpacker::Unpack(const fbs::Header& header) const {
 
 }  // namespace
 
-absl::StatusOr<Message> Decode(absl::string_view header, const Payload& payload, const WireLimits& limits) {
+absl::StatusOr<Message> Decode(absl::string_view header, const Payload& payload,
+                               const WireLimits& limits) {
   if (header.size() < 8 || header.size() > limits.header) {
     return Bad(absl::StrCat("a header of ", header.size(), " bytes"));
   }
@@ -346,7 +392,8 @@ absl::StatusOr<Message> Decode(absl::string_view header, const Payload& payload,
   const auto* root = VerifiedRoot<fbs::Header>(bytes, kMaxTables);
   if (root == nullptr) return Bad("a header that is not a message");
   if (root->body() == nullptr) return Bad("a message without a body");
-  PARAPET_ASSIGN_OR_RETURN(Body body, (Unpacker{limits, payload}.Unpack(*root)));
+  PARAPET_ASSIGN_OR_RETURN(Body body,
+                           (Unpacker{limits, payload}.Unpack(*root)));
   return Message{root->term(), root->session(), std::move(body)};
 }
 

@@ -25,7 +25,8 @@ Payload PackBits(const std::vector<bool>& bits) {
   if (bits.empty()) return Payload();
   std::string bytes((bits.size() + 7) / 8, '\0');
   for (size_t i = 0; i < bits.size(); ++i) {
-    if (bits[i]) bytes[i / 8] = static_cast<char>(bytes[i / 8] | (1 << (i % 8)));
+    if (bits[i])
+      bytes[i / 8] = static_cast<char>(bytes[i / 8] | (1 << (i % 8)));
   }
   return Payload::FromString(std::move(bytes));
 }
@@ -36,25 +37,31 @@ Payload PackIds(const IdSet& set) {
     bits.resize(id + 1);
     bits[id] = true;
   }
-  // An empty set is one byte, so that it differs from a payload that is not there.
-  return bits.empty() ? Payload::FromString(std::string(1, '\0')) : PackBits(bits);
+  // An empty set is one byte, so that it differs from a payload that is not
+  // there.
+  return bits.empty() ? Payload::FromString(std::string(1, '\0'))
+                      : PackBits(bits);
 }
 
 Payload Finish(FlatBufferBuilder& builder) {
   return Payload::FromString(
-      std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()));
+      std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()),
+                  builder.GetSize()));
 }
 
 std::vector<fbs::MemberFact> PackMembers(const std::vector<Member>& members) {
   std::vector<fbs::MemberFact> packed;
-  for (const Member& member : members) packed.emplace_back(member.id, member.session);
+  for (const Member& member : members)
+    packed.emplace_back(member.id, member.session);
   return packed;
 }
 
 Payload PackLease(const Lease& lease) {
   FlatBufferBuilder builder;
-  const auto members = builder.CreateVectorOfStructs(PackMembers(lease.members));
-  const auto evaluators = builder.CreateVectorOfStructs(PackMembers(lease.evaluators));
+  const auto members =
+      builder.CreateVectorOfStructs(PackMembers(lease.members));
+  const auto evaluators =
+      builder.CreateVectorOfStructs(PackMembers(lease.evaluators));
   std::vector<fbs::RoundFact> facts;
   for (const RoundFacts& f : lease.facts) {
     facts.emplace_back(f.epoch, f.position, f.samples, f.lr, f.bias1, f.bias2);
@@ -65,7 +72,8 @@ Payload PackLease(const Lease& lease) {
     marks.emplace_back(static_cast<fbs::MarkKind>(mark.kind), mark.version);
   }
   const auto packed_marks = builder.CreateVectorOfStructs(marks);
-  builder.Finish(fbs::CreateLeaseBody(builder, lease.term, lease.from, lease.until, members, evaluators,
+  builder.Finish(fbs::CreateLeaseBody(builder, lease.term, lease.from,
+                                      lease.until, members, evaluators,
                                       packed_facts, packed_marks));
   return Finish(builder);
 }
@@ -74,14 +82,15 @@ Payload PackShard(const ShardDoneMessage& m) {
   FlatBufferBuilder builder;
   const auto participants = builder.CreateVector(m.participants);
   std::vector<fbs::ExceptionFact> exceptions;
-  for (const auto& e : m.exceptions) exceptions.emplace_back(e.worker, e.first_turn, e.last_turn);
+  for (const auto& e : m.exceptions)
+    exceptions.emplace_back(e.worker, e.first_turn, e.last_turn);
   const auto packed_exceptions = builder.CreateVectorOfStructs(exceptions);
   std::vector<fbs::BadFact> bad;
   for (const auto& b : m.bad) bad.emplace_back(b.worker, b.values);
   const auto packed_bad = builder.CreateVectorOfStructs(bad);
-  builder.Finish(fbs::CreateShardBody(builder, participants, packed_exceptions, packed_bad,
-                                      m.bad_coordinates, m.first_bad, m.carried, m.bytes_pushed,
-                                      m.bytes_published));
+  builder.Finish(fbs::CreateShardBody(
+      builder, participants, packed_exceptions, packed_bad, m.bad_coordinates,
+      m.first_bad, m.carried, m.bytes_pushed, m.bytes_published));
   return Finish(builder);
 }
 
@@ -98,15 +107,20 @@ struct Packer {
   Built operator()(const HelloMessage& m) const {
     *payload = m.job.empty() ? Payload() : Payload::FromString(m.job);
     const auto fingerprint = Text(m.fingerprint);
-    return Pack(fbs::Body::Hello,
-                fbs::CreateHello(b, m.protocol, static_cast<fbs::Role>(m.peer.role), m.peer.id, m.link,
-                                 m.nonce, m.layout_hash, m.samples, fingerprint));
+    return Pack(
+        fbs::Body::Hello,
+        fbs::CreateHello(b, m.protocol, static_cast<fbs::Role>(m.peer.role),
+                         m.peer.id, m.link, m.nonce, m.layout_hash, m.samples,
+                         fingerprint));
   }
   Built operator()(const WelcomeMessage& m) const {
-    return Pack(fbs::Body::Welcome, fbs::CreateWelcome(b, m.version, Text(m.snapshot)));
+    return Pack(fbs::Body::Welcome,
+                fbs::CreateWelcome(b, m.version, Text(m.snapshot)));
   }
   Built operator()(const RefuseMessage& m) const {
-    return Pack(fbs::Body::Refuse, fbs::CreateRefuse(b, static_cast<uint16_t>(m.code), Text(m.words)));
+    return Pack(
+        fbs::Body::Refuse,
+        fbs::CreateRefuse(b, static_cast<uint16_t>(m.code), Text(m.words)));
   }
   Built operator()(const LeaseMessage& m) const {
     *payload = PackLease(m.lease);
@@ -114,20 +128,24 @@ struct Packer {
   }
   Built operator()(const PushMessage& m) const {
     *payload = m.data;
-    return Pack(fbs::Body::Push, fbs::CreatePush(b, m.round, m.chunk, m.samples,
-                                                 static_cast<fbs::DType>(m.dtype), m.scale));
+    return Pack(fbs::Body::Push,
+                fbs::CreatePush(b, m.round, m.chunk, m.samples,
+                                static_cast<fbs::DType>(m.dtype), m.scale));
   }
   Built operator()(const AbstainMessage& m) const {
     return Pack(fbs::Body::Abstain, fbs::CreateAbstain(b, m.round));
   }
   Built operator()(const WeightsMessage& m) const {
     *payload = m.data;
-    return Pack(fbs::Body::Weights, fbs::CreateWeights(b, m.version, m.chunk,
-                                                       static_cast<fbs::DType>(m.dtype), m.credit));
+    return Pack(fbs::Body::Weights,
+                fbs::CreateWeights(b, m.version, m.chunk,
+                                   static_cast<fbs::DType>(m.dtype), m.credit));
   }
   Built operator()(const AckMessage& m) const {
-    return Pack(fbs::Body::Ack,
-                fbs::CreateAck(b, m.round, m.chunk, static_cast<fbs::AckStatus>(m.status), m.credit));
+    return Pack(
+        fbs::Body::Ack,
+        fbs::CreateAck(b, m.round, m.chunk,
+                       static_cast<fbs::AckStatus>(m.status), m.credit));
   }
   Built operator()(const NeedWeightsMessage& m) const {
     *payload = PackBits(m.locals);
@@ -135,15 +153,19 @@ struct Packer {
   }
   Built operator()(const NeedGradientsMessage& m) const {
     *payload = PackBits(m.locals);
-    return Pack(fbs::Body::NeedGradients, fbs::CreateNeedGradients(b, m.round, m.credit));
+    return Pack(fbs::Body::NeedGradients,
+                fbs::CreateNeedGradients(b, m.round, m.credit));
   }
   Built operator()(const RoundDoneMessage& m) const {
     const auto phases = b.CreateVector(m.phases.data(), m.phases.size());
     return Pack(fbs::Body::RoundDone,
-                fbs::CreateRoundDone(b, m.round, m.loss_sum, m.correct, m.samples, phases));
+                fbs::CreateRoundDone(b, m.round, m.loss_sum, m.correct,
+                                     m.samples, phases));
   }
   Built operator()(const PingMessage& m) const {
-    return Pack(fbs::Body::Ping, fbs::CreatePing(b, m.nonce, m.round, static_cast<uint8_t>(m.phase)));
+    return Pack(
+        fbs::Body::Ping,
+        fbs::CreatePing(b, m.nonce, m.round, static_cast<uint8_t>(m.phase)));
   }
   Built operator()(const PongMessage& m) const {
     return Pack(fbs::Body::Pong, fbs::CreatePong(b, m.nonce, m.version));
@@ -152,13 +174,15 @@ struct Packer {
     return Pack(fbs::Body::Leave, fbs::CreateLeave(b, Text(m.words)));
   }
   Built operator()(const ByeMessage& m) const {
-    return Pack(fbs::Body::Bye, fbs::CreateBye(b, static_cast<uint16_t>(m.code), Text(m.words)));
+    return Pack(fbs::Body::Bye, fbs::CreateBye(b, static_cast<uint16_t>(m.code),
+                                               Text(m.words)));
   }
   Built operator()(const StoppingMessage& m) const {
     return Pack(fbs::Body::Stopping, fbs::CreateStopping(b, Text(m.words)));
   }
   Built operator()(const LoadMessage& m) const {
-    return Pack(fbs::Body::Load, fbs::CreateLoad(b, m.version, Text(m.snapshot)));
+    return Pack(fbs::Body::Load,
+                fbs::CreateLoad(b, m.version, Text(m.snapshot)));
   }
   Built operator()(const LoadedMessage& m) const {
     return Pack(fbs::Body::Loaded, fbs::CreateLoaded(b, m.ok, Text(m.words)));
@@ -183,18 +207,21 @@ struct Packer {
     return Pack(fbs::Body::Close, fbs::CreateClose(b, m.round));
   }
   Built operator()(const VersionHashMessage& m) const {
-    return Pack(fbs::Body::VersionHash, fbs::CreateVersionHash(b, m.version, m.master, m.wire));
+    return Pack(fbs::Body::VersionHash,
+                fbs::CreateVersionHash(b, m.version, m.master, m.wire));
   }
   Built operator()(const SnapshotDoneMessage& m) const {
     const auto name = Text(m.file.name);
     const auto words = Text(m.words);
     return Pack(fbs::Body::SnapshotDone,
-                fbs::CreateSnapshotDone(b, m.version, m.ok, name, static_cast<uint64_t>(m.file.bytes),
+                fbs::CreateSnapshotDone(b, m.version, m.ok, name,
+                                        static_cast<uint64_t>(m.file.bytes),
                                         m.file.hash, words));
   }
   Built operator()(const EvalReportMessage& m) const {
     return Pack(fbs::Body::EvalReport,
-                fbs::CreateEvalReport(b, m.version, m.loss_sum, m.correct, m.samples, m.seconds));
+                fbs::CreateEvalReport(b, m.version, m.loss_sum, m.correct,
+                                      m.samples, m.seconds));
   }
 };
 
@@ -211,9 +238,12 @@ absl::string_view Encoder::Encode(const Message& message, Payload* payload) {
   FlatBufferBuilder& builder = impl_->builder;
   builder.Clear();
   *payload = Payload();
-  const auto [type, body] = std::visit(Packer{builder, payload, WireLimits().text}, message.body);
-  builder.Finish(fbs::CreateHeader(builder, message.term, message.session, type, body));
-  return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+  const auto [type, body] =
+      std::visit(Packer{builder, payload, WireLimits().text}, message.body);
+  builder.Finish(
+      fbs::CreateHeader(builder, message.term, message.session, type, body));
+  return {reinterpret_cast<const char*>(builder.GetBufferPointer()),
+          builder.GetSize()};
 }
 
 }  // namespace parapet

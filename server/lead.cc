@@ -16,7 +16,8 @@ constexpr absl::Duration kSpeedWindow = absl::Seconds(5);
 
 }  // namespace
 
-Lead::Lead(const LeadConfig& config, std::function<uint64_t()> random, absl::Time now)
+Lead::Lead(const LeadConfig& config, std::function<uint64_t()> random,
+           absl::Time now)
     : config_(config),
       random_(std::move(random)),
       now_(now),
@@ -25,7 +26,8 @@ Lead::Lead(const LeadConfig& config, std::function<uint64_t()> random, absl::Tim
       next_patience_(now + config.patience.patience),
       until_(config.version),
       samples_(config.samples),
-      cursor_(std::max<uint64_t>(config.samples, 1), config.epoch, config.position),
+      cursor_(std::max<uint64_t>(config.samples, 1), config.epoch,
+              config.position),
       version_(config.version),
       opened_(now),
       last_round_at_(now) {
@@ -46,11 +48,16 @@ void Lead::On(TickIn&) {
   if (stage_ == Stage::kGathering) {
     if (now_ >= next_patience_) {
       next_patience_ = now_ + config_.patience.patience;
-      Warn(absl::StrCat("has waited ", absl::FormatDuration(absl::Trunc(now_ - began_waiting_, absl::Seconds(1))),
+      Warn(absl::StrCat("has waited ",
+                        absl::FormatDuration(absl::Trunc(now_ - began_waiting_,
+                                                         absl::Seconds(1))),
                         " for ", Missing()));
     }
     if (now_ >= began_waiting_ + config_.patience.start_timeout) {
-      End(Code::kLost, absl::StrCat("the job cannot begin: still missing after --start_timeout: ", Missing()));
+      End(Code::kLost,
+          absl::StrCat(
+              "the job cannot begin: still missing after --start_timeout: ",
+              Missing()));
     }
     return;
   }
@@ -69,14 +76,17 @@ void Lead::On(PingIn& event) {
 }
 
 void Lead::On(StopIn& event) {
-  if (stage_ == Stage::kGathering) return End(Code::kStopped, absl::StrCat("stopped before it began: ", event.who));
+  if (stage_ == Stage::kGathering)
+    return End(Code::kStopped,
+               absl::StrCat("stopped before it began: ", event.who));
   if (stop_version_) return;
   Note(absl::StrCat(event.who, "; the job stops at version ", until_));
   StopSoon(Code::kOk, absl::StrCat("stopped as asked: ", event.who));
 }
 
 void Lead::On(StrikeIn& event) {
-  Warn(absl::StrCat("worker ", event.worker, " broke the rules: ", NameOf(event.code)));
+  Warn(absl::StrCat("worker ", event.worker,
+                    " broke the rules: ", NameOf(event.code)));
 }
 
 void Lead::On(RoundDoneIn& event) {
@@ -85,7 +95,8 @@ void Lead::On(RoundDoneIn& event) {
   point.loss_sum += m.loss_sum;
   point.samples += m.samples;
   while (losses_.size() > kLossRounds) losses_.erase(losses_.begin());
-  for (int i = 0; i < kPhases; ++i) summary_.phases[i] += m.phases[i] / config_.job.workers;
+  for (int i = 0; i < kPhases; ++i)
+    summary_.phases[i] += m.phases[i] / config_.job.workers;
 }
 
 Lead::Progress Lead::GetProgress(absl::Time now) const {
@@ -93,20 +104,25 @@ Lead::Progress Lead::GetProgress(absl::Time now) const {
   progress.version = version_;
   progress.total = TotalRounds();
   const OpenRound* open = rounds_.empty() ? nullptr : &rounds_.begin()->second;
-  progress.members = open == nullptr ? MembersOf(Role::kWorker).size() : open->members.size();
+  progress.members =
+      open == nullptr ? MembersOf(Role::kWorker).size() : open->members.size();
   for (const Lease& lease : leases_) {
-    if (version_ >= lease.from && version_ < lease.until) progress.epoch = lease.facts[version_ - lease.from].epoch;
+    if (version_ >= lease.from && version_ < lease.until)
+      progress.epoch = lease.facts[version_ - lease.from].epoch;
   }
   LossPoint sum;
   for (const auto& [round, point] : losses_) {
     sum.loss_sum += point.loss_sum;
     sum.samples += point.samples;
   }
-  progress.loss = sum.samples == 0 ? 0 : sum.loss_sum / static_cast<double>(sum.samples);
+  progress.loss =
+      sum.samples == 0 ? 0 : sum.loss_sum / static_cast<double>(sum.samples);
   for (const auto& [at, samples] : speed_) {
     if (at < now - kSpeedWindow) continue;
     const double seconds = absl::ToDoubleSeconds(now - at);
-    if (seconds > 0) progress.samples_per_second = static_cast<double>(samples_done_ - samples) / seconds;
+    if (seconds > 0)
+      progress.samples_per_second =
+          static_cast<double>(samples_done_ - samples) / seconds;
     break;
   }
   progress.accuracy = summary_.test_accuracy;

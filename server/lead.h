@@ -26,58 +26,64 @@ struct LeadConfig {
   SnapshotConfig snapshot;
   int evaluators = 0;
   uint64_t layout_hash = 0;
-  uint64_t samples = 0;             // of an epoch; 0 with data_split=own: the largest that a worker has
+  uint64_t samples =
+      0;  // of an epoch; 0 with data_split=own: the largest that a worker has
   std::vector<int64_t> shard_chunks;  // how many chunks each server owns
   uint64_t term = 1;
   // Where the job starts: 0s, or what a snapshot's manifest says.
   uint64_t version = 0, epoch = 0, position = 0;
-  std::string resume_from;          // folder of the snapshot; empty: a fresh start
-  std::function<std::string(int64_t)> describe;  // an element of the flat vector in words
+  std::string resume_from;  // folder of the snapshot; empty: a fresh start
+  std::function<std::string(int64_t)>
+      describe;  // an element of the flat vector in words
 };
 
 // What is known of a round once every shard has done it (promise P10).
 struct RoundRecord {
   uint64_t round = 0;
-  std::vector<uint32_t> participants;          // in every shard
+  std::vector<uint32_t> participants;  // in every shard
   struct LeftOut {
     uint32_t worker = 0;
     std::string why;
   };
-  std::vector<LeftOut> left_out;               // members that are not among the participants
+  std::vector<LeftOut> left_out;  // members that are not among the participants
   struct Exception {
     int shard = 0;
     ShardDoneMessage::Exception what;
   };
-  std::vector<Exception> exceptions;           // reduced with a worker that was left out afterwards
+  std::vector<Exception>
+      exceptions;  // reduced with a worker that was left out afterwards
   uint64_t bad_coordinates = 0;
-  bool carried = false;                        // nobody took part on some shard
+  bool carried = false;  // nobody took part on some shard
 };
 
 // What the job came to, for the summary.
 struct JobSummary {
-  bool complete = false;           // reached its end, or was stopped as asked
-  double final_loss = 0;           // mean over the samples of the last rounds (up to 20)
+  bool complete = false;  // reached its end, or was stopped as asked
+  double final_loss = 0;  // mean over the samples of the last rounds (up to 20)
   std::optional<double> test_accuracy, test_loss;
   uint64_t evaluated_version = 0;
-  uint64_t rounds = 0;             // version at the end
-  uint64_t samples = 0;            // trained on in this run
-  double samples_per_second = 0;   // without the first rounds
+  uint64_t rounds = 0;            // version at the end
+  uint64_t samples = 0;           // trained on in this run
+  double samples_per_second = 0;  // without the first rounds
   uint64_t weights_hash = 0;
   uint64_t bytes_pushed = 0, bytes_published = 0;  // over all servers
   uint64_t skipped_evaluations = 0;
-  std::array<double, kPhases> phases{};  // seconds, mean over the workers
-  std::map<uint32_t, uint64_t> left_out; // worker -> rounds
+  std::array<double, kPhases> phases{};   // seconds, mean over the workers
+  std::map<uint32_t, uint64_t> left_out;  // worker -> rounds
   Code code = Code::kOk;
   std::string words;
 };
 
-// The job as a whole, as a pure state machine: who is in it, what happens in which round, when it is
-// over. It lives in server 0 and never touches a tensor. See docs/architecture.md.
+// The job as a whole, as a pure state machine: who is in it, what happens in
+// which round, when it is over. It lives in server 0 and never touches a
+// tensor. See docs/architecture.md.
 //
-// Not thread-safe. Time is whatever the caller says. `random` makes session tokens.
+// Not thread-safe. Time is whatever the caller says. `random` makes session
+// tokens.
 class Lead {
  public:
-  // A connection that asks to be admitted; only the caller knows what the number means.
+  // A connection that asks to be admitted; only the caller knows what the
+  // number means.
   using Via = uint64_t;
 
   // Events.
@@ -137,11 +143,13 @@ class Lead {
     Code code = Code::kProtocol;
   };
   struct TickIn {};
-  using Event = std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn, CompleteIn, ShardDoneIn,
-                             NormIn, HashIn, RoundDoneIn, SnapshotDoneIn, CommittedIn, EvalReportIn,
-                             StrikeIn, TickIn>;
+  using Event =
+      std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn, CompleteIn,
+                   ShardDoneIn, NormIn, HashIn, RoundDoneIn, SnapshotDoneIn,
+                   CommittedIn, EvalReportIn, StrikeIn, TickIn>;
 
-  // Effects. Those to peers go over their control connection; to server 0 they are local.
+  // Effects. Those to peers go over their control connection; to server 0 they
+  // are local.
   struct Admit {  // Welcome, with the token as session
     Via via = 0;
     Peer peer;
@@ -179,21 +187,22 @@ class Lead {
   struct Finish {  // every goodbye is among the effects before this one
     JobSummary summary;
   };
-  using Effect =
-      std::variant<Admit, Refuse, Tell, TellServers, TellAll, CommitIt, Log, Record, Evaluated, Finish>;
+  using Effect = std::variant<Admit, Refuse, Tell, TellServers, TellAll,
+                              CommitIt, Log, Record, Evaluated, Finish>;
 
   // For the progress line.
   struct Progress {
     uint64_t version = 0, total = 0;  // total 0: not known
     uint64_t epoch = 0;
-    double loss = 0;                  // mean over the samples of the last rounds
-    double samples_per_second = 0;    // over the last seconds
+    double loss = 0;                // mean over the samples of the last rounds
+    double samples_per_second = 0;  // over the last seconds
     std::optional<double> accuracy;
     size_t members = 0;
-    std::vector<uint32_t> left_out;   // of the newest recorded round
+    std::vector<uint32_t> left_out;  // of the newest recorded round
   };
 
-  Lead(const LeadConfig& config, std::function<uint64_t()> random, absl::Time now);
+  Lead(const LeadConfig& config, std::function<uint64_t()> random,
+       absl::Time now);
 
   std::vector<Effect> Handle(Event event, absl::Time now);
   absl::Time NextDeadline() const { return next_tick_; }
@@ -201,7 +210,8 @@ class Lead {
   bool finished() const { return finished_; }
   // The token of a peer that is in the job; 0 if it is not.
   uint64_t SessionOf(const Peer& peer) const;
-  // What a peer needs to hear again after its connection broke: everything still in force.
+  // What a peer needs to hear again after its connection broke: everything
+  // still in force.
   std::vector<Body> Recap(Role role) const;
   Progress GetProgress(absl::Time now) const;
   uint64_t version() const { return version_; }
@@ -222,20 +232,20 @@ class Lead {
     std::string why_gone;
   };
   struct OpenRound {
-    std::map<int, IdSet> complete;            // by server, as reported
-    std::map<int, ShardDoneMessage> done;     // by server
-    std::map<int, ExactSum> norms;            // by server
-    std::optional<IdSet> close;               // what was sent
-    std::map<uint32_t, std::string> why;      // why a worker was closed out
+    std::map<int, IdSet> complete;         // by server, as reported
+    std::map<int, ShardDoneMessage> done;  // by server
+    std::map<int, ExactSum> norms;         // by server
+    std::optional<IdSet> close;            // what was sent
+    std::map<uint32_t, std::string> why;   // why a worker was closed out
     std::optional<double> scale;
     std::vector<Member> members;
     uint64_t samples = 0;
   };
   struct PendingSnapshot {
-    uint64_t epoch = 0, position = 0;         // where it continues
+    uint64_t epoch = 0, position = 0;  // where it continues
     std::map<Peer, SnapshotDoneMessage> done;
     bool committing = false;
-    std::optional<absl::Time> since;          // when the last server was done
+    std::optional<absl::Time> since;  // when the last server was done
   };
 
   void On(HelloIn& event);
@@ -285,7 +295,8 @@ class Lead {
   void JudgeBadRound(uint64_t round, const OpenRound& open);
   void CheckDeadlines();
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);
-  void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers, const std::string& why);
+  void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
+                  const std::string& why);
   void CloseWithout(uint32_t worker, const std::string& why);
   void TooFew(uint64_t round);
   void TrySendScale(uint64_t round, OpenRound& open);
@@ -299,8 +310,12 @@ class Lead {
   void CheckEnd();
   bool EverythingIn(std::string* missing) const;
   void End(Code code, const std::string& words);
-  void Warn(std::string words) { effects_.push_back(Log{true, std::move(words)}); }
-  void Note(std::string words) { effects_.push_back(Log{false, std::move(words)}); }
+  void Warn(std::string words) {
+    effects_.push_back(Log{true, std::move(words)});
+  }
+  void Note(std::string words) {
+    effects_.push_back(Log{false, std::move(words)});
+  }
 
   const LeadConfig config_;
   const std::function<uint64_t()> random_;
@@ -310,33 +325,35 @@ class Lead {
 
   Stage stage_ = Stage::kGathering;
   bool finished_ = false;
-  absl::Time began_waiting_;        // for everybody to be there
+  absl::Time began_waiting_;  // for everybody to be there
   absl::Time next_patience_;
   std::map<Peer, Player> players_;
 
   // Leases.
-  uint64_t until_ = 0;              // of the last lease
-  uint64_t samples_ = 0;            // of an epoch
+  uint64_t until_ = 0;    // of the last lease
+  uint64_t samples_ = 0;  // of an epoch
   Cursor cursor_;
-  std::vector<Lease> leases_;       // those not yet over
+  std::vector<Lease> leases_;  // those not yet over
   std::optional<uint64_t> stop_version_;
-  Code stop_code_ = Code::kOk;      // why it stops there
+  Code stop_code_ = Code::kOk;  // why it stops there
   std::string stop_words_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
-  bool evaluating_ = false;         // a mark was given and its report is not here yet
+  bool evaluating_ = false;  // a mark was given and its report is not here yet
   uint64_t evaluation_version_ = 0;
   uint64_t skipped_evaluations_ = 0;
   bool last_evaluated_ = false;
 
   // Rounds.
-  uint64_t version_ = 0;            // the newest that every shard has
+  uint64_t version_ = 0;  // the newest that every shard has
   std::map<uint64_t, OpenRound> rounds_;
   std::map<int, uint64_t> shard_version_;
-  std::map<int, std::pair<uint64_t, uint64_t>> bytes_;  // by server: pushed, published
-  absl::Time opened_;               // when version_ was reached
+  std::map<int, std::pair<uint64_t, uint64_t>>
+      bytes_;          // by server: pushed, published
+  absl::Time opened_;  // when version_ was reached
   std::optional<absl::Time> quorum_since_;
   std::optional<absl::Time> too_few_since_;
-  std::vector<absl::Duration> recent_rounds_;  // the last durations, newest last
+  std::vector<absl::Duration>
+      recent_rounds_;  // the last durations, newest last
   int bad_rounds_ = 0;
 
   // Snapshots and hashes.
@@ -349,8 +366,9 @@ class Lead {
     double loss_sum = 0;
     uint64_t samples = 0;
   };
-  std::map<uint64_t, LossPoint> losses_;       // by round, the last 20
-  std::vector<std::pair<absl::Time, uint64_t>> speed_;  // (time, samples so far), the last seconds
+  std::map<uint64_t, LossPoint> losses_;  // by round, the last 20
+  std::vector<std::pair<absl::Time, uint64_t>>
+      speed_;  // (time, samples so far), the last seconds
   std::optional<std::pair<absl::Time, uint64_t>> steady_since_;
   absl::Time last_round_at_;
   uint64_t samples_done_ = 0;

@@ -11,12 +11,16 @@
 namespace parapet {
 namespace {
 
-// The first line in which two jobs' texts differ, in words; empty if they are equal.
+// The first line in which two jobs' texts differ, in words; empty if they are
+// equal.
 std::string Difference(const std::string& theirs, const std::string& ours) {
-  const std::vector<std::string> a = absl::StrSplit(theirs, '\n'), b = absl::StrSplit(ours, '\n');
+  const std::vector<std::string> a = absl::StrSplit(theirs, '\n'),
+                                 b = absl::StrSplit(ours, '\n');
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const std::string here = i < a.size() ? a[i] : "nothing", there = i < b.size() ? b[i] : "nothing";
-    if (here != there) return absl::StrCat("it has ", here, " and the lead has ", there);
+    const std::string here = i < a.size() ? a[i] : "nothing",
+                      there = i < b.size() ? b[i] : "nothing";
+    if (here != there)
+      return absl::StrCat("it has ", here, " and the lead has ", there);
   }
   return "";
 }
@@ -38,23 +42,32 @@ int CountOf(Role role, const LeadConfig& config) {
 std::optional<RefuseMessage> Lead::Objection(const HelloMessage& hello) const {
   const std::string who = NameOf(hello.peer);
   if (hello.protocol != kProtocolVersion) {
-    return RefuseMessage{Code::kProtocol, absl::StrCat(who, " speaks protocol ", hello.protocol, ", this job ",
-                                                       kProtocolVersion, ": use the same release everywhere")};
+    return RefuseMessage{
+        Code::kProtocol,
+        absl::StrCat(who, " speaks protocol ", hello.protocol, ", this job ",
+                     kProtocolVersion, ": use the same release everywhere")};
   }
-  if (hello.peer.id >= static_cast<uint32_t>(CountOf(hello.peer.role, config_))) {
-    return RefuseMessage{Code::kUnknownPeer, absl::StrCat("this job has no ", who)};
+  if (hello.peer.id >=
+      static_cast<uint32_t>(CountOf(hello.peer.role, config_))) {
+    return RefuseMessage{Code::kUnknownPeer,
+                         absl::StrCat("this job has no ", who)};
   }
   const std::string difference = Difference(hello.job, config_.job.ToText());
   if (!difference.empty()) {
-    return RefuseMessage{Code::kJobDiffers, absl::StrCat(who, " has another job: ", difference)};
+    return RefuseMessage{Code::kJobDiffers,
+                         absl::StrCat(who, " has another job: ", difference)};
   }
   if (hello.layout_hash != config_.layout_hash) {
-    return RefuseMessage{Code::kJobDiffers, absl::StrCat(who, " has a model of another layout")};
+    return RefuseMessage{Code::kJobDiffers,
+                         absl::StrCat(who, " has a model of another layout")};
   }
-  const bool shared = hello.peer.role == Role::kWorker && config_.job.data_split == "shared";
+  const bool shared =
+      hello.peer.role == Role::kWorker && config_.job.data_split == "shared";
   if (shared && hello.samples != config_.samples) {
-    return RefuseMessage{Code::kJobDiffers, absl::StrCat(who, " has ", hello.samples, " training samples, this job ",
-                                                         config_.samples)};
+    return RefuseMessage{
+        Code::kJobDiffers,
+        absl::StrCat(who, " has ", hello.samples,
+                     " training samples, this job ", config_.samples)};
   }
   return std::nullopt;
 }
@@ -70,19 +83,24 @@ void Lead::On(HelloIn& event) {
   const bool known = it != players_.end();
   if (known && it->second.nonce != hello.nonce) {
     const Player& other = it->second;
-    const bool alive = !other.gone && now_ < other.heard + config_.patience.dead_after;
-    const bool began = stage_ != Stage::kGathering && hello.peer.role != Role::kEvaluator;
-    if (alive || began || (hello.peer.role == Role::kServer && hello.peer.id == 0)) {
+    const bool alive =
+        !other.gone && now_ < other.heard + config_.patience.dead_after;
+    const bool began =
+        stage_ != Stage::kGathering && hello.peer.role != Role::kEvaluator;
+    if (alive || began ||
+        (hello.peer.role == Role::kServer && hello.peer.id == 0)) {
       const std::string words = absl::StrCat(
           "there ", alive ? "is" : "was", " a ", NameOf(hello.peer), " already",
-          alive ? ": give each process an id of its own" : ", and one that left cannot come back");
+          alive ? ": give each process an id of its own"
+                : ", and one that left cannot come back");
       Warn(absl::StrCat("refused: ", words));
       effects_.push_back(Refuse{event.via, {Code::kAlreadyHere, words}});
       return;
     }
   }
   if (known && it->second.nonce == hello.nonce && it->second.gone) {
-    effects_.push_back(Refuse{event.via, {Code::kWrongSession, it->second.why_gone}});
+    effects_.push_back(
+        Refuse{event.via, {Code::kWrongSession, it->second.why_gone}});
     return;
   }
   Player& player = players_[hello.peer];
@@ -92,14 +110,20 @@ void Lead::On(HelloIn& event) {
     player.nonce = hello.nonce;
     player.samples = hello.samples;
     player.fingerprint = hello.fingerprint;
-    Note(absl::StrCat(NameOf(hello.peer), " is here (", hello.fingerprint, ")"));
+    Note(
+        absl::StrCat(NameOf(hello.peer), " is here (", hello.fingerprint, ")"));
   }
   player.heard = now_;
-  effects_.push_back(Admit{event.via, hello.peer, player.session, {config_.version, config_.resume_from}});
+  effects_.push_back(Admit{event.via,
+                           hello.peer,
+                           player.session,
+                           {config_.version, config_.resume_from}});
   if (hello.peer.role == Role::kServer && !player.loaded) {
-    effects_.push_back(Tell{hello.peer, LoadMessage{config_.version, config_.resume_from}});
+    effects_.push_back(
+        Tell{hello.peer, LoadMessage{config_.version, config_.resume_from}});
   }
-  for (Body& body : Recap(hello.peer.role)) effects_.push_back(Tell{hello.peer, std::move(body)});
+  for (Body& body : Recap(hello.peer.role))
+    effects_.push_back(Tell{hello.peer, std::move(body)});
   if (stage_ == Stage::kGathering && AllPresent()) Begin();
 }
 
@@ -116,9 +140,12 @@ std::vector<Body> Lead::Recap(Role role) const {
 
 void Lead::On(LoadedIn& event) {
   if (!event.message.ok) {
-    return End(Code::kFailed, absl::StrCat("server ", event.server, " could not load: ", event.message.words));
+    return End(Code::kFailed,
+               absl::StrCat("server ", event.server,
+                            " could not load: ", event.message.words));
   }
-  Player& player = players_[{Role::kServer, static_cast<uint32_t>(event.server)}];
+  Player& player =
+      players_[{Role::kServer, static_cast<uint32_t>(event.server)}];
   player.loaded = true;
   player.heard = now_;
   if (stage_ == Stage::kGathering && AllPresent()) Begin();
@@ -145,21 +172,27 @@ std::string Lead::Missing() const {
 void Lead::Begin() {
   if (config_.job.data_split == "own") {
     for (const auto& [peer, player] : players_) {
-      if (peer.role == Role::kWorker) samples_ = std::max(samples_, player.samples);
+      if (peer.role == Role::kWorker)
+        samples_ = std::max(samples_, player.samples);
     }
-    cursor_ = Cursor(std::max<uint64_t>(samples_, 1), config_.epoch, config_.position);
+    cursor_ = Cursor(std::max<uint64_t>(samples_, 1), config_.epoch,
+                     config_.position);
   }
-  if (samples_ == 0) return End(Code::kFailed, "no worker has a training sample");
+  if (samples_ == 0)
+    return End(Code::kFailed, "no worker has a training sample");
   std::set<std::string> fingerprints;
   for (const auto& [peer, player] : players_) {
     if (peer.role == Role::kWorker) fingerprints.insert(player.fingerprint);
   }
   if (fingerprints.size() > 1) {
-    Warn(absl::StrCat("workers compute differently, so the same seed may give other bits elsewhere: ",
-                      absl::StrJoin(fingerprints, "; ")));
+    Warn(
+        absl::StrCat("workers compute differently, so the same seed may give "
+                     "other bits elsewhere: ",
+                     absl::StrJoin(fingerprints, "; ")));
   }
-  Note(absl::StrCat("everybody is here: ", config_.job.servers, " servers, ", config_.job.workers, " workers, ",
-                    config_.evaluators, " evaluators; training from version ", version_));
+  Note(absl::StrCat("everybody is here: ", config_.job.servers, " servers, ",
+                    config_.job.workers, " workers, ", config_.evaluators,
+                    " evaluators; training from version ", version_));
   stage_ = Stage::kTraining;
   opened_ = last_round_at_ = now_;
   if (AtEnd()) return StopSoon(Code::kOk, "there is nothing left to train");
@@ -169,7 +202,8 @@ void Lead::Begin() {
 std::vector<Member> Lead::MembersOf(Role role) const {
   std::vector<Member> members;
   for (const auto& [peer, player] : players_) {
-    if (peer.role == role && !player.gone) members.push_back({peer.id, player.session});
+    if (peer.role == role && !player.gone)
+      members.push_back({peer.id, player.session});
   }
   return members;
 }
@@ -179,10 +213,12 @@ void Lead::CheckAlive() {
   for (const auto& [peer, player] : players_) {
     if (player.gone || peer == Peer{Role::kServer, 0}) continue;
     if (now_ < player.heard + config_.patience.dead_after) continue;
-    lost.push_back({peer, absl::StrCat("not heard for ", absl::FormatDuration(absl::Trunc(
-                                           now_ - player.heard, absl::Milliseconds(100))),
-                                       ", last in phase '", NameOf(player.last_ping.phase), "' of round ",
-                                       player.last_ping.round)});
+    lost.push_back(
+        {peer, absl::StrCat("not heard for ",
+                            absl::FormatDuration(absl::Trunc(
+                                now_ - player.heard, absl::Milliseconds(100))),
+                            ", last in phase '", NameOf(player.last_ping.phase),
+                            "' of round ", player.last_ping.round)});
   }
   for (const auto& [peer, why] : lost) Lose(peer, why);
 }
@@ -195,7 +231,8 @@ void Lead::On(LeaveIn& event) {
 
 void Lead::Lose(const Peer& peer, const std::string& why) {
   if (finished_) return;
-  if (peer.role == Role::kServer) return End(Code::kLost, absl::StrCat(NameOf(peer), " is lost: ", why));
+  if (peer.role == Role::kServer)
+    return End(Code::kLost, absl::StrCat(NameOf(peer), " is lost: ", why));
   Player& player = players_[peer];
   player.gone = true;
   player.why_gone = why;

@@ -14,7 +14,8 @@ constexpr absl::Duration kLastWords = absl::Minutes(10);
 
 }  // namespace
 
-// ---- Hashes -------------------------------------------------------------------------------------
+// ---- Hashes
+// -------------------------------------------------------------------------------------
 
 void Lead::On(HashIn& event) {
   hashes_[event.message.version][event.peer] = event.message;
@@ -29,7 +30,8 @@ bool Lead::ServersHashed(uint64_t version) const {
   auto it = hashes_.find(version);
   if (it == hashes_.end()) return false;
   for (int s = 0; s < config_.job.servers; ++s) {
-    if (!it->second.contains({Role::kServer, static_cast<uint32_t>(s)})) return false;
+    if (!it->second.contains({Role::kServer, static_cast<uint32_t>(s)}))
+      return false;
   }
   return true;
 }
@@ -46,20 +48,24 @@ void Lead::CheckHashes(uint64_t version) {
   if (stop_version_ == version) summary_.weights_hash = master;
   for (const auto& [peer, message] : all) {
     if (peer.role == Role::kServer || message.wire == wire) continue;
-    Warn(absl::StrCat(NameOf(peer), " holds other weights of version ", version, " than the servers sent"));
+    Warn(absl::StrCat(NameOf(peer), " holds other weights of version ", version,
+                      " than the servers sent"));
   }
 }
 
-// ---- Snapshots ----------------------------------------------------------------------------------
+// ---- Snapshots
+// ----------------------------------------------------------------------------------
 
 void Lead::On(SnapshotDoneIn& event) {
   auto it = snapshots_.find(event.message.version);
   if (it == snapshots_.end()) return;
   // A worker has one file, whatever it calls it.
-  if (event.peer.role == Role::kWorker) event.message.file.name = WorkerFileName(event.peer.id);
+  if (event.peer.role == Role::kWorker)
+    event.message.file.name = WorkerFileName(event.peer.id);
   if (!event.message.ok && event.peer.role == Role::kServer) {
-    const std::string words = absl::StrCat("no snapshot of version ", it->first, ": ", NameOf(event.peer), ": ",
-                                           event.message.words);
+    const std::string words =
+        absl::StrCat("no snapshot of version ", it->first, ": ",
+                     NameOf(event.peer), ": ", event.message.words);
     Warn(words);
     if (stop_version_ == it->first && stop_code_ == Code::kOk) {
       stop_code_ = Code::kFailed;
@@ -78,7 +84,8 @@ void Lead::TryCommit() {
     if (pending.committing || !ServersHashed(version)) continue;
     bool servers = true, workers = true;
     for (int s = 0; s < config_.job.servers; ++s) {
-      servers = servers && pending.done.contains({Role::kServer, static_cast<uint32_t>(s)});
+      servers = servers && pending.done.contains(
+                               {Role::kServer, static_cast<uint32_t>(s)});
     }
     if (!servers) continue;
     if (!pending.since) pending.since = now_;
@@ -106,7 +113,9 @@ void Lead::CommitSnapshotOf(uint64_t version, PendingSnapshot& pending) {
   }
   for (const auto& [peer, message] : pending.done) {
     if (message.ok) manifest.files.push_back(message.file);
-    if (!message.ok) Warn(absl::StrCat("snapshot of version ", version, " without ", NameOf(peer), ": ", message.words));
+    if (!message.ok)
+      Warn(absl::StrCat("snapshot of version ", version, " without ",
+                        NameOf(peer), ": ", message.words));
   }
   pending.committing = true;
   effects_.push_back(CommitIt{std::move(manifest)});
@@ -115,26 +124,32 @@ void Lead::CommitSnapshotOf(uint64_t version, PendingSnapshot& pending) {
 void Lead::On(CommittedIn& event) {
   snapshots_.erase(event.version);
   if (event.status.ok()) {
-    Note(absl::StrCat("snapshot of version ", event.version, " is in ", config_.snapshot.dir));
+    Note(absl::StrCat("snapshot of version ", event.version, " is in ",
+                      config_.snapshot.dir));
   } else {
-    Warn(absl::StrCat("no snapshot of version ", event.version, ": ", event.status.message()));
+    Warn(absl::StrCat("no snapshot of version ", event.version, ": ",
+                      event.status.message()));
     if (stop_version_ == event.version && stop_code_ == Code::kOk) {
       stop_code_ = Code::kFailed;
-      stop_words_ = absl::StrCat("the last snapshot could not be written: ", event.status.message());
+      stop_words_ = absl::StrCat("the last snapshot could not be written: ",
+                                 event.status.message());
     }
   }
   CheckEnd();
 }
 
-// ---- The end ------------------------------------------------------------------------------------
+// ---- The end
+// ------------------------------------------------------------------------------------
 
 void Lead::On(EvalReportIn& event) {
   const EvalReportMessage& m = event.message;
   if (m.samples == 0 || m.version < summary_.evaluated_version) return;
   if (evaluation_version_ == m.version) evaluating_ = false;
-  const bool first = !summary_.test_accuracy || m.version > summary_.evaluated_version;
+  const bool first =
+      !summary_.test_accuracy || m.version > summary_.evaluated_version;
   summary_.evaluated_version = m.version;
-  summary_.test_accuracy = static_cast<double>(m.correct) / static_cast<double>(m.samples);
+  summary_.test_accuracy =
+      static_cast<double>(m.correct) / static_cast<double>(m.samples);
   summary_.test_loss = m.loss_sum / static_cast<double>(m.samples);
   last_evaluated_ = stop_version_ == m.version;
   if (first) effects_.push_back(Evaluated{m, last_evaluated_});
@@ -143,14 +158,20 @@ void Lead::On(EvalReportIn& event) {
 
 bool Lead::EverythingIn(std::string* missing) const {
   std::vector<std::string> words;
-  for (const auto& [version, pending] : snapshots_) words.push_back(absl::StrCat("the snapshot of version ", version));
-  if (!ServersHashed(*stop_version_)) words.push_back("the servers' weights hashes");
+  for (const auto& [version, pending] : snapshots_)
+    words.push_back(absl::StrCat("the snapshot of version ", version));
+  if (!ServersHashed(*stop_version_))
+    words.push_back("the servers' weights hashes");
   auto hashed = hashes_.find(*stop_version_);
   for (const Member& member : MembersOf(Role::kWorker)) {
-    const bool has = hashed != hashes_.end() && hashed->second.contains({Role::kWorker, member.id});
-    if (!has) words.push_back(absl::StrCat("worker ", member.id, " to have the last version"));
+    const bool has = hashed != hashes_.end() &&
+                     hashed->second.contains({Role::kWorker, member.id});
+    if (!has)
+      words.push_back(
+          absl::StrCat("worker ", member.id, " to have the last version"));
   }
-  if (!MembersOf(Role::kEvaluator).empty() && !last_evaluated_) words.push_back("the last evaluation");
+  if (!MembersOf(Role::kEvaluator).empty() && !last_evaluated_)
+    words.push_back("the last evaluation");
   *missing = absl::StrJoin(words, ", ");
   return words.empty();
 }
@@ -162,16 +183,22 @@ void Lead::CheckEnd() {
     if (steady_since_) {
       const double seconds = absl::ToDoubleSeconds(now_ - steady_since_->first);
       if (seconds > 0) {
-        summary_.samples_per_second = static_cast<double>(samples_done_ - steady_since_->second) / seconds;
+        summary_.samples_per_second =
+            static_cast<double>(samples_done_ - steady_since_->second) /
+            seconds;
       }
     }
-    if (stop_deadline_ == absl::InfiniteFuture()) stop_deadline_ = now_ + kLastWords;
+    if (stop_deadline_ == absl::InfiniteFuture())
+      stop_deadline_ = now_ + kLastWords;
     next_patience_ = now_ + config_.patience.patience;
   }
   std::string missing = "the stop version";
-  if (stage_ == Stage::kEnding && EverythingIn(&missing)) return End(stop_code_, stop_words_);
+  if (stage_ == Stage::kEnding && EverythingIn(&missing))
+    return End(stop_code_, stop_words_);
   if (now_ >= stop_deadline_) {
-    return End(Code::kFailed, absl::StrCat("the time to end the job is over; still missing: ", missing));
+    return End(Code::kFailed,
+               absl::StrCat("the time to end the job is over; still missing: ",
+                            missing));
   }
   if (stage_ == Stage::kEnding && now_ >= next_patience_) {
     next_patience_ = now_ + config_.patience.patience;
@@ -197,7 +224,8 @@ void Lead::End(Code code, const std::string& words) {
     sum.loss_sum += point.loss_sum;
     sum.samples += point.samples;
   }
-  summary_.final_loss = sum.samples == 0 ? 0 : sum.loss_sum / static_cast<double>(sum.samples);
+  summary_.final_loss =
+      sum.samples == 0 ? 0 : sum.loss_sum / static_cast<double>(sum.samples);
   effects_.push_back(TellAll{ByeMessage{code, words}});
   effects_.push_back(Finish{summary_});
 }

@@ -10,15 +10,19 @@
 namespace parapet {
 namespace {
 
-// Median round times are over the last so many rounds; a worker closed out of so many in a row is out.
+// Median round times are over the last so many rounds; a worker closed out of
+// so many in a row is out.
 constexpr size_t kRecentRounds = 32;
 constexpr int kLeftOutLimit = 3;
-// Rounds before the steady speed is measured, at most; a tenth of the job if that is less.
+// Rounds before the steady speed is measured, at most; a tenth of the job if
+// that is less.
 constexpr uint64_t kWarmupRounds = 50;
 constexpr absl::Duration kSpeedKept = absl::Seconds(6);
 
 std::string Names(const std::vector<uint32_t>& workers) {
-  return absl::StrJoin(workers, ", ", [](std::string* out, uint32_t id) { absl::StrAppend(out, "worker ", id); });
+  return absl::StrJoin(workers, ", ", [](std::string* out, uint32_t id) {
+    absl::StrAppend(out, "worker ", id);
+  });
 }
 
 IdSet IdsOf(const std::vector<Member>& members) {
@@ -35,15 +39,18 @@ Lead::OpenRound* Lead::Find(uint64_t round) {
 }
 
 void Lead::On(CompleteIn& event) {
-  if (OpenRound* open = Find(event.message.round)) open->complete[event.server] = std::move(event.message.workers);
+  if (OpenRound* open = Find(event.message.round))
+    open->complete[event.server] = std::move(event.message.workers);
   if (event.message.round == version_) CheckDeadlines();
 }
 
 void Lead::On(ShardDoneIn& event) {
   OpenRound* open = Find(event.message.round);
-  if (open == nullptr || open->done.contains(event.server)) return;  // told again after a reconnection
+  if (open == nullptr || open->done.contains(event.server))
+    return;  // told again after a reconnection
   const uint64_t next = event.message.round + 1;
-  bytes_[event.server] = {event.message.bytes_pushed, event.message.bytes_published};
+  bytes_[event.server] = {event.message.bytes_pushed,
+                          event.message.bytes_published};
   open->done[event.server] = std::move(event.message);
   shard_version_[event.server] = std::max(shard_version_[event.server], next);
   AdvanceVersion();
@@ -66,13 +73,15 @@ void Lead::TrySendScale(uint64_t round, OpenRound& open) {
     squares.Merge(it->second);
   }
   const double norm = std::sqrt(squares.Round());
-  open.scale = norm > config_.job.clip_norm ? config_.job.clip_norm / norm : 1.0;
+  open.scale =
+      norm > config_.job.clip_norm ? config_.job.clip_norm / norm : 1.0;
   effects_.push_back(TellServers{ScaleMessage{round, *open.scale}});
 }
 
 void Lead::AdvanceVersion() {
   uint64_t lowest = ~uint64_t{0};
-  for (const auto& [server, version] : shard_version_) lowest = std::min(lowest, version);
+  for (const auto& [server, version] : shard_version_)
+    lowest = std::min(lowest, version);
   if (lowest == version_) return;
   while (version_ < lowest) {
     auto it = rounds_.find(version_);
@@ -85,7 +94,8 @@ void Lead::AdvanceVersion() {
       ++version_;
     }
   }
-  std::erase_if(leases_, [this](const Lease& lease) { return lease.until < version_; });
+  std::erase_if(leases_,
+                [this](const Lease& lease) { return lease.until < version_; });
   opened_ = now_;
   next_patience_ = now_ + config_.patience.patience;
   quorum_since_.reset();
@@ -97,13 +107,17 @@ void Lead::AdvanceVersion() {
 
 void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   recent_rounds_.push_back(now_ - last_round_at_);
-  if (recent_rounds_.size() > kRecentRounds) recent_rounds_.erase(recent_rounds_.begin());
+  if (recent_rounds_.size() > kRecentRounds)
+    recent_rounds_.erase(recent_rounds_.begin());
   last_round_at_ = now_;
   samples_done_ += open.samples;
   speed_.push_back({now_, samples_done_});
-  std::erase_if(speed_, [this](const auto& point) { return point.first < now_ - kSpeedKept; });
+  std::erase_if(speed_, [this](const auto& point) {
+    return point.first < now_ - kSpeedKept;
+  });
   const uint64_t warmup = std::min(kWarmupRounds, TotalRounds() / 10);
-  if (!steady_since_ && round >= config_.version + warmup) steady_since_ = {now_, samples_done_};
+  if (!steady_since_ && round >= config_.version + warmup)
+    steady_since_ = {now_, samples_done_};
 
   RoundRecord record;
   record.round = round;
@@ -112,7 +126,8 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
     IdSet here;
     for (uint32_t worker : done.participants) here.Insert(worker);
     if (config_.shard_chunks[server] > 0) in.Intersect(here);
-    for (const auto& exception : done.exceptions) record.exceptions.push_back({server, exception});
+    for (const auto& exception : done.exceptions)
+      record.exceptions.push_back({server, exception});
     record.bad_coordinates += done.bad_coordinates;
     record.carried = record.carried || done.carried;
   }
@@ -126,15 +141,18 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
       continue;
     }
     auto why = open.why.find(member.id);
-    record.left_out.push_back({member.id, why == open.why.end() ? "closed out" : why->second});
+    record.left_out.push_back(
+        {member.id, why == open.why.end() ? "closed out" : why->second});
     last_left_out_.push_back(member.id);
     ++summary_.left_out[member.id];
-    if (++player.left_out_in_a_row >= kLeftOutLimit && !player.gone) away.push_back(member.id);
+    if (++player.left_out_in_a_row >= kLeftOutLimit && !player.gone)
+      away.push_back(member.id);
   }
   effects_.push_back(Record{std::move(record)});
   JudgeBadRound(round, open);
   for (uint32_t worker : away) {
-    SendAway(worker, Code::kLeftOut, absl::StrCat("left out of ", kLeftOutLimit, " rounds in a row"));
+    SendAway(worker, Code::kLeftOut,
+             absl::StrCat("left out of ", kLeftOutLimit, " rounds in a row"));
   }
 }
 
@@ -145,28 +163,38 @@ void Lead::JudgeBadRound(uint64_t round, const OpenRound& open) {
   for (const auto& [server, done] : open.done) {
     for (const auto& bad : done.bad) bad_workers.Insert(bad.worker);
     coordinates += done.bad_coordinates;
-    if (done.first_bad >= 0 && (first < 0 || done.first_bad < first)) first = done.first_bad;
+    if (done.first_bad >= 0 && (first < 0 || done.first_bad < first))
+      first = done.first_bad;
   }
-  // More than half at once are not liars: then something is wrong with the training itself.
+  // More than half at once are not liars: then something is wrong with the
+  // training itself.
   if (2 * bad_workers.Count() <= static_cast<int64_t>(open.members.size())) {
     for (uint32_t worker : bad_workers.ToVector()) {
-      Warn(absl::StrCat("round ", round, ": worker ", worker, " sent values that are not finite"));
+      Warn(absl::StrCat("round ", round, ": worker ", worker,
+                        " sent values that are not finite"));
     }
   }
   if (coordinates == 0) {
     bad_rounds_ = 0;
     return;
   }
-  const std::string where = first >= 0 && config_.describe ? config_.describe(first) : "nowhere";
-  Warn(absl::StrCat("round ", round, " is bad: nothing finite at ", coordinates, " coordinates, first at ", where));
+  const std::string where =
+      first >= 0 && config_.describe ? config_.describe(first) : "nowhere";
+  Warn(absl::StrCat("round ", round, " is bad: nothing finite at ", coordinates,
+                    " coordinates, first at ", where));
   if (++bad_rounds_ < config_.job.max_bad_rounds) return;
-  StopSoon(Code::kBadRounds, absl::StrCat(bad_rounds_, " bad rounds in a row (--max_bad_rounds), first bad at ", where));
+  StopSoon(
+      Code::kBadRounds,
+      absl::StrCat(bad_rounds_,
+                   " bad rounds in a row (--max_bad_rounds), first bad at ",
+                   where));
 }
 
-// ---- Somebody is missing ------------------------------------------------------------------------
+// ---- Somebody is missing
+// ------------------------------------------------------------------------
 
-// The members complete on every shard. A shard that has done the round has everybody it needs; one that
-// has not reported yet has nobody.
+// The members complete on every shard. A shard that has done the round has
+// everybody it needs; one that has not reported yet has nobody.
 IdSet Lead::CompleteEverywhere(uint64_t round, OpenRound& open) {
   IdSet set = open.close ? *open.close : IdsOf(open.members);
   for (int s = 0; s < config_.job.servers; ++s) {
@@ -181,8 +209,11 @@ void Lead::CheckDeadlines() {
   if (stage_ == Stage::kGathering || open == nullptr) return;
   const IdSet allowed = open->close ? *open->close : IdsOf(open->members);
   for (int s = 0; s < config_.job.servers; ++s) {
-    // A shard that says nothing is slow or lost itself: that is not the workers' fault.
-    if (shard_version_[s] <= version_ && !open->complete.contains(s) && now_ < opened_ + 2 * RoundDeadline()) return;
+    // A shard that says nothing is slow or lost itself: that is not the
+    // workers' fault.
+    if (shard_version_[s] <= version_ && !open->complete.contains(s) &&
+        now_ < opened_ + 2 * RoundDeadline())
+      return;
   }
   const IdSet complete = CompleteEverywhere(version_, *open);
   std::vector<uint32_t> missing;
@@ -191,8 +222,11 @@ void Lead::CheckDeadlines() {
   }
   if (missing.empty()) return;
   const int quorum = config_.patience.quorum;
-  if (quorum > 0 && complete.Count() >= quorum && !quorum_since_) quorum_since_ = now_;
-  const bool quorum_over = quorum_since_ && now_ >= *quorum_since_ + config_.patience.quorum_deadline;
+  if (quorum > 0 && complete.Count() >= quorum && !quorum_since_)
+    quorum_since_ = now_;
+  const bool quorum_over =
+      quorum_since_ &&
+      now_ >= *quorum_since_ + config_.patience.quorum_deadline;
   const bool over = quorum_over || now_ >= opened_ + RoundDeadline();
   if (!over) {
     if (now_ < next_patience_) return;
@@ -200,25 +234,32 @@ void Lead::CheckDeadlines() {
     std::vector<std::string> words;
     for (uint32_t worker : missing) {
       const Player& player = players_[{Role::kWorker, worker}];
-      words.push_back(absl::StrCat("worker ", worker, " (last in phase '", NameOf(player.last_ping.phase),
+      words.push_back(absl::StrCat("worker ", worker, " (last in phase '",
+                                   NameOf(player.last_ping.phase),
                                    "' of round ", player.last_ping.round, ")"));
     }
     return Warn(absl::StrCat("round ", version_, " has waited ",
-                             absl::FormatDuration(absl::Trunc(now_ - opened_, absl::Milliseconds(100))), " for ",
-                             absl::StrJoin(words, ", ")));
+                             absl::FormatDuration(absl::Trunc(
+                                 now_ - opened_, absl::Milliseconds(100))),
+                             " for ", absl::StrJoin(words, ", ")));
   }
   if (complete.Empty()) return TooFew(version_);
-  CloseRound(version_, *open, complete, quorum_over ? "late after the quorum" : "missed the round's deadline");
+  CloseRound(
+      version_, *open, complete,
+      quorum_over ? "late after the quorum" : "missed the round's deadline");
 }
 
-void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers, const std::string& why) {
+void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
+                      const std::string& why) {
   std::vector<uint32_t> out;
   for (const Member& member : open.members) {
     if (workers.Contains(member.id) || open.why.contains(member.id)) continue;
     open.why[member.id] = why;
     out.push_back(member.id);
   }
-  if (!out.empty() && round == version_) Warn(absl::StrCat("round ", round, " goes on without ", Names(out), ": ", why));
+  if (!out.empty() && round == version_)
+    Warn(absl::StrCat("round ", round, " goes on without ", Names(out), ": ",
+                      why));
   open.close = workers;
   effects_.push_back(TellServers{CloseMessage{round, workers}});
 }
@@ -236,14 +277,18 @@ void Lead::CloseWithout(uint32_t worker, const std::string& why) {
 void Lead::TooFew(uint64_t round) {
   if (!too_few_since_) {
     too_few_since_ = now_;
-    Warn(absl::StrCat("round ", round, " waits: no worker has contributed; missing: ",
+    Warn(absl::StrCat("round ", round,
+                      " waits: no worker has contributed; missing: ",
                       Names(IdsOf(rounds_[round].members).ToVector())));
   }
-  // Who is out of the job cannot come back, so with nobody left there is nothing to wait for.
+  // Who is out of the job cannot come back, so with nobody left there is
+  // nothing to wait for.
   const bool nobody = MembersOf(Role::kWorker).empty();
-  if (!nobody && now_ < *too_few_since_ + config_.patience.insufficient_for) return;
+  if (!nobody && now_ < *too_few_since_ + config_.patience.insufficient_for)
+    return;
   for (auto& [open_round, open] : rounds_) {
-    if (!open.close || !open.close->Empty()) CloseRound(open_round, open, IdSet(), "nobody was left");
+    if (!open.close || !open.close->Empty())
+      CloseRound(open_round, open, IdSet(), "nobody was left");
   }
   StopSoon(Code::kTooFew, "too few workers are left to go on");
 }

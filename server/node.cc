@@ -9,7 +9,8 @@
 namespace parapet {
 namespace {
 
-LeadConfig MakeLeadConfig(const ServerNodeConfig& config, const Layout& layout, const ShardMap& map) {
+LeadConfig MakeLeadConfig(const ServerNodeConfig& config, const Layout& layout,
+                          const ShardMap& map) {
   LeadConfig lead;
   lead.job = config.job;
   lead.patience = config.patience;
@@ -17,7 +18,8 @@ LeadConfig MakeLeadConfig(const ServerNodeConfig& config, const Layout& layout, 
   lead.evaluators = config.evaluators;
   lead.layout_hash = layout.hash();
   lead.samples = config.samples;
-  for (int s = 0; s < map.servers(); ++s) lead.shard_chunks.push_back(map.ChunksOf(s));
+  for (int s = 0; s < map.servers(); ++s)
+    lead.shard_chunks.push_back(map.ChunksOf(s));
   lead.term = config.term;
   if (config.resume) {
     lead.version = config.resume->manifest.version;
@@ -25,20 +27,24 @@ LeadConfig MakeLeadConfig(const ServerNodeConfig& config, const Layout& layout, 
     lead.position = config.resume->manifest.position;
     lead.resume_from = config.resume->path;
   }
-  lead.describe = [layout](int64_t element) { return layout.Describe(element); };
+  lead.describe = [layout](int64_t element) {
+    return layout.Describe(element);
+  };
   return lead;
 }
 
 WireLimits MakeLimits(const ShardMap& map) {
   WireLimits limits;
-  limits.chunk_payload = static_cast<size_t>(std::min(map.chunk_elements(), map.elements()) * 4);
+  limits.chunk_payload =
+      static_cast<size_t>(std::min(map.chunk_elements(), map.elements()) * 4);
   limits.max_locals = std::max<int64_t>(map.ChunksOf(0), 1);
   return limits;
 }
 
 }  // namespace
 
-ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout, const ShardMap& map, ServerNodeParts parts,
+ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
+                       const ShardMap& map, ServerNodeParts parts,
                        ServerNodeHooks hooks, absl::Time now)
     : config_(std::move(config)),
       layout_(layout),
@@ -50,7 +56,8 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout, const Shar
       lead_heard_(now),
       lead_retry_(now),
       next_ping_(now) {
-  store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer, config_.job.wire, *parts_.device);
+  store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
+                                   config_.job.wire, *parts_.device);
   if (!IsLead()) return;
   term_ = config_.term;
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);
@@ -58,7 +65,8 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout, const Shar
 
 absl::StatusOr<std::string> ServerNode::Start(absl::Time now) {
   now_ = now;
-  PARAPET_ASSIGN_OR_RETURN(std::string address, parts_.transport->Listen(config_.listen));
+  PARAPET_ASSIGN_OR_RETURN(std::string address,
+                           parts_.transport->Listen(config_.listen));
   if (IsLead()) {
     const std::string snapshot = config_.resume ? config_.resume->path : "";
     OnLoad({config_.resume ? config_.resume->manifest.version : 0, snapshot});
@@ -72,16 +80,19 @@ absl::StatusOr<std::string> ServerNode::Start(absl::Time now) {
 void ServerNode::Handle(net::Event event, absl::Time now) {
   now_ = now;
   if (outcome_) return;
-  if (!IsLead() && event.connection == lead_connection_ && lead_connection_ != 0) {
+  if (!IsLead() && event.connection == lead_connection_ &&
+      lead_connection_ != 0) {
     OnLeadEvent(event);
   } else if (event.kind == net::Event::Kind::kDown) {
     Forget(event.connection);
   } else if (event.kind == net::Event::Kind::kMessage) {
-    absl::StatusOr<Message> message = Decode(event.header, event.payload, limits_);
+    absl::StatusOr<Message> message =
+        Decode(event.header, event.payload, limits_);
     if (message.ok()) {
       OnMessage(event.connection, *std::move(message));
     } else {
-      Violation(event.connection, Code::kProtocol, std::string(message.status().message()));
+      Violation(event.connection, Code::kProtocol,
+                std::string(message.status().message()));
     }
   }
   Drain();
@@ -97,10 +108,13 @@ void ServerNode::Tick(absl::Time now) {
   if (!IsLead() && !outcome_) TickLeadLink();
   std::vector<net::ConnectionId> stale;
   for (const auto& [connection, link] : links_) {
-    if (link.session == 0 && now >= link.since + 2 * config_.patience.start_timeout) stale.push_back(connection);
+    if (link.session == 0 &&
+        now >= link.since + 2 * config_.patience.start_timeout)
+      stale.push_back(connection);
   }
   for (net::ConnectionId connection : stale) {
-    RefuseLink(connection, Code::kWrongSession, "nobody admitted this connection");
+    RefuseLink(connection, Code::kWrongSession,
+               "nobody admitted this connection");
   }
 }
 
@@ -116,7 +130,9 @@ void ServerNode::RequestStop(const std::string& who, absl::Time now) {
   now_ = now;
   if (outcome_) return;
   if (!IsLead() && !lead_ready_ && !round_) {
-    outcome_ = Outcome{Code::kStopped, absl::StrCat("stopped before the job began: ", who), std::nullopt};
+    outcome_ = Outcome{Code::kStopped,
+                       absl::StrCat("stopped before the job began: ", who),
+                       std::nullopt};
     return;
   }
   TellLead(StoppingMessage{who});
@@ -129,7 +145,8 @@ std::optional<Lead::Progress> ServerNode::GetProgress(absl::Time now) const {
 }
 
 void ServerNode::Log(bool warning, const std::string& words) {
-  parts_.logger->log(warning ? spdlog::level::warn : spdlog::level::info, "{}", words);
+  parts_.logger->log(warning ? spdlog::level::warn : spdlog::level::info, "{}",
+                     words);
 }
 
 }  // namespace parapet

@@ -33,16 +33,16 @@ namespace parapet {
 
 struct ServerNodeConfig {
   int index = 0;
-  std::string listen;             // where this server listens, e.g. "tcp://127.0.0.1:7001"
-  std::string lead;               // where the lead is; not used by the lead itself
+  std::string listen;  // where this server listens, e.g. "tcp://127.0.0.1:7001"
+  std::string lead;    // where the lead is; not used by the lead itself
   JobConfig job;
   PatienceConfig patience;
   SnapshotConfig snapshot;
   int evaluators = 0;
-  uint64_t samples = 0;           // of the training data; see LeadConfig
-  uint64_t term = 1;              // lead only
-  uint64_t nonce = 1;             // names this life of the process
-  int64_t credit_window = 0;      // chunks; see RoundConfig
+  uint64_t samples = 0;       // of the training data; see LeadConfig
+  uint64_t term = 1;          // lead only
+  uint64_t nonce = 1;         // names this life of the process
+  int64_t credit_window = 0;  // chunks; see RoundConfig
   // Lead only: the snapshot to start from, checked; none for a fresh start.
   std::optional<Snapshot> resume;
 };
@@ -50,12 +50,12 @@ struct ServerNodeConfig {
 // What a node uses; all must outlive it.
 struct ServerNodeParts {
   net::Transport* transport = nullptr;
-  Executor* reducer = nullptr;    // runs reductions
-  Executor* writer = nullptr;     // runs what writes to disk
+  Executor* reducer = nullptr;  // runs reductions
+  Executor* writer = nullptr;   // runs what writes to disk
   const Device* device = nullptr;
   Disk* disk = nullptr;
   Logger* logger = nullptr;
-  Trace* trace = nullptr;         // may be null
+  Trace* trace = nullptr;  // may be null
   std::function<uint64_t()> random;
 };
 
@@ -65,18 +65,20 @@ struct ServerNodeHooks {
   std::function<void(const EvalReportMessage&, bool last)> on_evaluated;
 };
 
-// One server, without its threads: it turns transport events into events of the state machines (Round,
-// and Lead in server 0), carries out their effects, and does the arithmetic through the executor. The
-// program's loop and the simulator both drive it. One thread calls everything.
+// One server, without its threads: it turns transport events into events of the
+// state machines (Round, and Lead in server 0), carries out their effects, and
+// does the arithmetic through the executor. The program's loop and the
+// simulator both drive it. One thread calls everything.
 class ServerNode {
  public:
-  ServerNode(ServerNodeConfig config, const Layout& layout, const ShardMap& map, ServerNodeParts parts,
-             ServerNodeHooks hooks, absl::Time now);
+  ServerNode(ServerNodeConfig config, const Layout& layout, const ShardMap& map,
+             ServerNodeParts parts, ServerNodeHooks hooks, absl::Time now);
 
   // Listens, and connects to the lead. Returns the address it listens at.
   absl::StatusOr<std::string> Start(absl::Time now);
   void Handle(net::Event event, absl::Time now);
-  // Calls what is due: deadlines, finished work, pings. Call after every batch of events.
+  // Calls what is due: deadlines, finished work, pings. Call after every batch
+  // of events.
   void Tick(absl::Time now);
   absl::Time NextDeadline() const;
   // SIGTERM, say: asks the lead to stop the job.
@@ -87,7 +89,8 @@ class ServerNode {
     std::string words;
     std::optional<JobSummary> summary;  // lead only
   };
-  // Set once the job is over for this server; what it sent may still be on its way.
+  // Set once the job is over for this server; what it sent may still be on its
+  // way.
   const std::optional<Outcome>& outcome() const { return outcome_; }
   std::optional<Lead::Progress> GetProgress(absl::Time now) const;
   uint64_t version() const { return round_ ? round_->version() : 0; }
@@ -100,7 +103,7 @@ class ServerNode {
   struct Link {
     Peer peer;
     uint16_t link = 0;
-    uint64_t session = 0;   // 0: not admitted (yet)
+    uint64_t session = 0;  // 0: not admitted (yet)
     absl::Time since;
   };
   struct LinkKey {
@@ -114,17 +117,21 @@ class ServerNode {
 
   // node_peers.cc: connections and who is behind them.
   void OnMessage(net::ConnectionId connection, Message message);
-  void OnHello(net::ConnectionId connection, HelloMessage& hello, uint64_t token);
-  void OnPeerMessage(net::ConnectionId connection, const Link& link, Message& message);
+  void OnHello(net::ConnectionId connection, HelloMessage& hello,
+               uint64_t token);
+  void OnPeerMessage(net::ConnectionId connection, const Link& link,
+                     Message& message);
   void OnPush(const Link& link, PushMessage& push);
   void OnNeedWeights(const Link& link, NeedWeightsMessage& need);
   void OnServerMessage(int server, Message& message);
-  void Bind(net::ConnectionId connection, const Peer& peer, uint16_t link, uint64_t session,
-            const WelcomeMessage& welcome);
+  void Bind(net::ConnectionId connection, const Peer& peer, uint16_t link,
+            uint64_t session, const WelcomeMessage& welcome);
   void RetryParked();
   uint64_t SessionOf(const Peer& peer) const;
-  void RefuseLink(net::ConnectionId connection, Code code, const std::string& words);
-  void Violation(net::ConnectionId connection, Code code, const std::string& words);
+  void RefuseLink(net::ConnectionId connection, Code code,
+                  const std::string& words);
+  void Violation(net::ConnectionId connection, Code code,
+                 const std::string& words);
   void Forget(net::ConnectionId connection);
   std::vector<bool> LocalsOn(uint16_t link) const;
   uint16_t LinkOf(int64_t local) const;
@@ -135,7 +142,7 @@ class ServerNode {
   void OnLeadMessage(Message& message);
   void OnLoad(const LoadMessage& load);
   void TickLeadLink();
-  void TellLead(Body body);   // from any server, the lead itself too
+  void TellLead(Body body);  // from any server, the lead itself too
 
   // node_effects.cc: what the machines want done.
   void Feed(Round::Event event);
@@ -169,7 +176,8 @@ class ServerNode {
   void TellPeer(const Peer& peer, const Body& body);
   void TellSelf(const Body& body);  // the lead to its own shard
   void OnLease(const Lease& lease);
-  Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local, const ReduceReport& report) const;
+  Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local,
+                               const ReduceReport& report) const;
   void Send(net::ConnectionId to, uint64_t session, Body body);
   net::ConnectionId ConnectionOf(const Peer& peer, uint16_t link) const;
 
@@ -188,20 +196,22 @@ class ServerNode {
   std::optional<Round> round_;
   std::optional<Lead> lead_;
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;
-  std::map<int64_t, ExactSum> norms_;   // by local chunk, while a clipped round is being reduced
+  std::map<int64_t, ExactSum>
+      norms_;  // by local chunk, while a clipped round is being reduced
 
   absl::flat_hash_map<net::ConnectionId, Link> links_;
   std::map<LinkKey, net::ConnectionId> bound_;
-  std::map<Peer, uint64_t> sessions_;   // not the lead: from the newest lease
+  std::map<Peer, uint64_t> sessions_;  // not the lead: from the newest lease
   absl::flat_hash_map<net::ConnectionId, int> strikes_;
-  std::map<net::ConnectionId, uint64_t> parked_;  // tokens that no lease has named yet
+  std::map<net::ConnectionId, uint64_t>
+      parked_;  // tokens that no lease has named yet
 
   // The way to the lead.
   net::ConnectionId lead_connection_ = 0;
   bool lead_ready_ = false;
   uint64_t lead_session_ = 0;
   absl::Time lead_heard_, lead_retry_, next_ping_;
-  std::deque<Body> told_;               // told again after a reconnection
+  std::deque<Body> told_;  // told again after a reconnection
 
   uint64_t bytes_pushed_ = 0, bytes_published_ = 0;
   std::map<Code, uint64_t> refusals_;

@@ -11,7 +11,9 @@
 
 namespace parapet {
 
-void ServerNode::Feed(Round::Event event) { queue_.push_back(std::move(event)); }
+void ServerNode::Feed(Round::Event event) {
+  queue_.push_back(std::move(event));
+}
 void ServerNode::Feed(Lead::Event event) { queue_.push_back(std::move(event)); }
 
 void ServerNode::Drain() {
@@ -20,11 +22,13 @@ void ServerNode::Drain() {
     queue_.pop_front();
     if (auto* for_round = std::get_if<Round::Event>(&event)) {
       if (!round_) continue;
-      for (Round::Effect& effect : round_->Handle(std::move(*for_round), now_)) {
+      for (Round::Effect& effect :
+           round_->Handle(std::move(*for_round), now_)) {
         std::visit([this](auto& e) { Apply(e); }, effect);
       }
     } else {
-      for (Lead::Effect& effect : lead_->Handle(std::move(std::get<Lead::Event>(event)), now_)) {
+      for (Lead::Effect& effect :
+           lead_->Handle(std::move(std::get<Lead::Event>(event)), now_)) {
         std::visit([this](auto& e) { Apply(e); }, effect);
       }
     }
@@ -37,25 +41,32 @@ void ServerNode::Begin(uint64_t version) {
   round.version = version;
   round.two_phase = config_.job.clip_norm > 0;
   round.report_always = config_.patience.quorum > 0;
-  round.max_samples = static_cast<uint32_t>(std::min<int64_t>(config_.job.batch, UINT32_MAX));
+  round.max_samples =
+      static_cast<uint32_t>(std::min<int64_t>(config_.job.batch, UINT32_MAX));
   round.window = config_.credit_window;
   round.wire = config_.job.wire;
   round.patience = config_.patience.patience;
   if (config_.patience.round_deadline > absl::ZeroDuration()) {
-    round.report_after = std::min(round.report_after, config_.patience.round_deadline / 4);
+    round.report_after =
+        std::min(round.report_after, config_.patience.round_deadline / 4);
   }
   round_.emplace(round, now_);
 }
 
-// ---- Arithmetic ---------------------------------------------------------------------------------
+// ---- Arithmetic
+// ---------------------------------------------------------------------------------
 
-Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work, int64_t local, const ReduceReport& report) const {
+Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
+                                         int64_t local,
+                                         const ReduceReport& report) const {
   Round::ReducedIn reduced{work.round, local, {}, report.bad_coordinates, -1};
   for (size_t i = 0; i < report.bad_values.size(); ++i) {
     if (report.bad_values[i] == 0) continue;
-    reduced.bad.push_back({work.rows[i].worker, static_cast<uint64_t>(report.bad_values[i])});
+    reduced.bad.push_back(
+        {work.rows[i].worker, static_cast<uint64_t>(report.bad_values[i])});
   }
-  if (report.first_bad >= 0) reduced.first_bad = store_->RangeOf(local).begin + report.first_bad;
+  if (report.first_bad >= 0)
+    reduced.first_bad = store_->RangeOf(local).begin + report.first_bad;
   return reduced;
 }
 
@@ -77,23 +88,30 @@ void ServerNode::Apply(Round::Reduce& effect) {
     work->aggregate = store_->AggregateOf(local);
   }
   auto run = [this, work, elements] {
-    const absl::Time began = parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
+    const absl::Time began =
+        parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
     std::vector<Row> rows;
     for (const Contribution& c : work->reduce.rows) {
-      rows.push_back({c.data.data(), config_.job.wire, c.scale, static_cast<double>(c.samples)});
+      rows.push_back({c.data.data(), config_.job.wire, c.scale,
+                      static_cast<double>(c.samples)});
     }
     const RoundFacts& facts = work->reduce.facts;
     if (work->aggregate == nullptr) {
-      work->report = parts_.device->ReduceStep({}, rows, elements, config_.job.optimizer,
-                                               {facts.lr, facts.bias1, facts.bias2, 1}, work->target);
+      work->report = parts_.device->ReduceStep(
+          {}, rows, elements, config_.job.optimizer,
+          {facts.lr, facts.bias1, facts.bias2, 1}, work->target);
     } else {
       work->report = parts_.device->Reduce({}, rows, elements, work->aggregate);
-      std::vector<double> leaves((elements + map_.leaf_elements() - 1) / map_.leaf_elements());
-      parts_.device->LeafSquares(work->aggregate, elements, map_.leaf_elements(), leaves.data());
+      std::vector<double> leaves((elements + map_.leaf_elements() - 1) /
+                                 map_.leaf_elements());
+      parts_.device->LeafSquares(work->aggregate, elements,
+                                 map_.leaf_elements(), leaves.data());
       for (double leaf : leaves) work->squares.Add(leaf);
     }
     if (parts_.trace != nullptr) {
-      parts_.trace->Span("reduce", map_.ChunkOf(config_.index, work->reduce.local), 1, began, SteadyClock().Now());
+      parts_.trace->Span("reduce",
+                         map_.ChunkOf(config_.index, work->reduce.local), 1,
+                         began, SteadyClock().Now());
     }
   };
   auto done = [this, work, local] {
@@ -118,8 +136,10 @@ void ServerNode::Apply(Round::Step& effect) {
   const int64_t elements = store_->RangeOf(step.local).size();
   parts_.reducer->Submit(
       [this, step, target, gradient, elements] {
-        parts_.device->Step(config_.job.optimizer, {step.facts.lr, step.facts.bias1, step.facts.bias2, step.scale},
-                            gradient, elements, target);
+        parts_.device->Step(
+            config_.job.optimizer,
+            {step.facts.lr, step.facts.bias1, step.facts.bias2, step.scale},
+            gradient, elements, target);
       },
       [this, step] {
         store_->Advance(step.local, step.round + 1);
@@ -132,43 +152,57 @@ void ServerNode::Apply(Round::Carry& effect) {
   Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
 }
 
-// ---- To the workers -----------------------------------------------------------------------------
+// ---- To the workers
+// -----------------------------------------------------------------------------
 
 void ServerNode::Apply(Round::SendWeights& effect) {
-  const net::ConnectionId connection = ConnectionOf(effect.peer, LinkOf(effect.local));
+  const net::ConnectionId connection =
+      ConnectionOf(effect.peer, LinkOf(effect.local));
   if (connection == 0) return;
   Payload data = store_->Published(effect.version, effect.local);
   bytes_published_ += data.size();
-  const auto chunk = static_cast<uint64_t>(map_.ChunkOf(config_.index, effect.local));
+  const auto chunk =
+      static_cast<uint64_t>(map_.ChunkOf(config_.index, effect.local));
   Send(connection, links_[connection].session,
-       WeightsMessage{effect.version, chunk, config_.job.wire, effect.credit, std::move(data)});
+       WeightsMessage{effect.version, chunk, config_.job.wire, effect.credit,
+                      std::move(data)});
 }
 
 void ServerNode::Apply(Round::SendAck& effect) {
   const uint16_t link = store_->chunks() == 0 ? 1 : LinkOf(effect.local);
-  const net::ConnectionId connection = ConnectionOf({Role::kWorker, effect.worker}, link);
+  const net::ConnectionId connection =
+      ConnectionOf({Role::kWorker, effect.worker}, link);
   if (connection == 0) return;
-  const auto chunk = static_cast<uint64_t>(map_.ChunkOf(config_.index, effect.local));
-  Send(connection, links_[connection].session, AckMessage{effect.round, chunk, effect.status, effect.credit});
+  const auto chunk =
+      static_cast<uint64_t>(map_.ChunkOf(config_.index, effect.local));
+  Send(connection, links_[connection].session,
+       AckMessage{effect.round, chunk, effect.status, effect.credit});
 }
 
 void ServerNode::Apply(Round::SendNeed& effect) {
-  const net::ConnectionId connection = ConnectionOf({Role::kWorker, effect.worker}, effect.link);
+  const net::ConnectionId connection =
+      ConnectionOf({Role::kWorker, effect.worker}, effect.link);
   if (connection == 0) return;
   Send(connection, links_[connection].session,
-       NeedGradientsMessage{effect.round, effect.credit, std::move(effect.locals)});
+       NeedGradientsMessage{effect.round, effect.credit,
+                            std::move(effect.locals)});
 }
 
 void ServerNode::Apply(Round::Strike& effect) {
-  const net::ConnectionId connection = ConnectionOf({Role::kWorker, effect.worker}, 0);
+  const net::ConnectionId connection =
+      ConnectionOf({Role::kWorker, effect.worker}, 0);
   if (connection != 0) return Violation(connection, effect.code, effect.words);
   ++refusals_[effect.code];
-  Log(true, absl::StrCat("worker ", effect.worker, ": ", effect.words, " (", NameOf(effect.code), ")"));
+  Log(true, absl::StrCat("worker ", effect.worker, ": ", effect.words, " (",
+                         NameOf(effect.code), ")"));
 }
 
-// ---- To the lead --------------------------------------------------------------------------------
+// ---- To the lead
+// --------------------------------------------------------------------------------
 
-void ServerNode::Apply(Round::ReportComplete& effect) { TellLead(std::move(effect.message)); }
+void ServerNode::Apply(Round::ReportComplete& effect) {
+  TellLead(std::move(effect.message));
+}
 
 void ServerNode::Apply(Round::ReportDone& effect) {
   store_->DropAggregates();
@@ -196,43 +230,60 @@ void ServerNode::Apply(Round::TakeSnapshot& effect) {
       [this, work, version] {
         const std::string folder = PartialPath(config_.snapshot.dir, version);
         const absl::Status made = parts_.disk->MakeDir(folder);
-        work->entry = !made.ok() ? absl::StatusOr<FileEntry>(made)
-                                 : WriteShardFile(*parts_.disk, folder, ServerFileName(config_.index), layout_,
-                                                  work->frozen.sections);
+        work->entry = !made.ok()
+                          ? absl::StatusOr<FileEntry>(made)
+                          : WriteShardFile(*parts_.disk, folder,
+                                           ServerFileName(config_.index),
+                                           layout_, work->frozen.sections);
         work->frozen = Store::Frozen();
       },
       [this, work, version] {
-        SnapshotDoneMessage done{version, work->entry.ok(), {}, std::string(work->entry.status().message())};
+        SnapshotDoneMessage done{version,
+                                 work->entry.ok(),
+                                 {},
+                                 std::string(work->entry.status().message())};
         if (done.ok) done.file = *work->entry;
         TellLead(std::move(done));
       });
 }
 
 void ServerNode::Apply(Round::HashVersion& effect) {
-  TellLead(VersionHashMessage{effect.version, store_->MasterHash(), store_->WireHash(effect.version)});
+  TellLead(VersionHashMessage{effect.version, store_->MasterHash(),
+                              store_->WireHash(effect.version)});
 }
 
-void ServerNode::Apply(Round::DropVersion& effect) { store_->Drop(effect.version); }
+void ServerNode::Apply(Round::DropVersion& effect) {
+  store_->Drop(effect.version);
+}
 
 void ServerNode::Apply(Round::Waiting& effect) {
   std::vector<std::string> who;
   for (const auto& w : effect.who) {
-    who.push_back(absl::StrCat("worker ", w.worker, " (", w.received, " of ", store_->chunks(), " chunks)"));
+    who.push_back(absl::StrCat("worker ", w.worker, " (", w.received, " of ",
+                               store_->chunks(), " chunks)"));
   }
   Log(true, absl::StrCat("round ", effect.round, " has waited ",
-                         absl::FormatDuration(absl::Trunc(effect.since, absl::Milliseconds(100))), " here for ",
-                         who.empty() ? std::string("the lead") : absl::StrJoin(who, ", ")));
+                         absl::FormatDuration(absl::Trunc(
+                             effect.since, absl::Milliseconds(100))),
+                         " here for ",
+                         who.empty() ? std::string("the lead")
+                                     : absl::StrJoin(who, ", ")));
 }
 
-// ---- What the lead wants ------------------------------------------------------------------------
+// ---- What the lead wants
+// ------------------------------------------------------------------------
 
-void ServerNode::Apply(Lead::Admit& effect) { Bind(effect.via, effect.peer, 0, effect.session, effect.message); }
+void ServerNode::Apply(Lead::Admit& effect) {
+  Bind(effect.via, effect.peer, 0, effect.session, effect.message);
+}
 
 void ServerNode::Apply(Lead::Refuse& effect) {
   RefuseLink(effect.via, effect.message.code, effect.message.words);
 }
 
-void ServerNode::Apply(Lead::Tell& effect) { TellPeer(effect.peer, effect.body); }
+void ServerNode::Apply(Lead::Tell& effect) {
+  TellPeer(effect.peer, effect.body);
+}
 
 void ServerNode::Apply(Lead::TellServers& effect) {
   TellSelf(effect.body);
@@ -255,15 +306,19 @@ void ServerNode::TellPeer(const Peer& peer, const Body& body) {
 
 void ServerNode::TellSelf(const Body& body) {
   if (auto* lease = std::get_if<LeaseMessage>(&body)) OnLease(lease->lease);
-  if (auto* close = std::get_if<CloseMessage>(&body)) Feed(Round::CloseIn{close->round, close->workers});
-  if (auto* scale = std::get_if<ScaleMessage>(&body)) Feed(Round::ScaleIn{scale->round, scale->scale});
+  if (auto* close = std::get_if<CloseMessage>(&body))
+    Feed(Round::CloseIn{close->round, close->workers});
+  if (auto* scale = std::get_if<ScaleMessage>(&body))
+    Feed(Round::ScaleIn{scale->round, scale->scale});
 }
 
 void ServerNode::OnLease(const Lease& lease) {
   if (!lead_) {
     sessions_.clear();
-    for (const Member& m : lease.members) sessions_[{Role::kWorker, m.id}] = m.session;
-    for (const Member& m : lease.evaluators) sessions_[{Role::kEvaluator, m.id}] = m.session;
+    for (const Member& m : lease.members)
+      sessions_[{Role::kWorker, m.id}] = m.session;
+    for (const Member& m : lease.evaluators)
+      sessions_[{Role::kEvaluator, m.id}] = m.session;
   }
   Feed(Round::LeaseIn{lease});
   RetryParked();
@@ -277,20 +332,26 @@ void ServerNode::Apply(Lead::CommitIt& effect) {
   };
   auto work = std::make_shared<Work>();
   work->manifest = std::move(effect.manifest);
-  for (const Tensor& tensor : layout_.tensors()) work->manifest.tensors.push_back(tensor);
+  for (const Tensor& tensor : layout_.tensors())
+    work->manifest.tensors.push_back(tensor);
   parts_.writer->Submit(
       [this, work] {
-        // What workers say of their files is checked: a wrong word must not spoil the whole snapshot.
-        const std::string folder = PartialPath(config_.snapshot.dir, work->manifest.version);
+        // What workers say of their files is checked: a wrong word must not
+        // spoil the whole snapshot.
+        const std::string folder =
+            PartialPath(config_.snapshot.dir, work->manifest.version);
         std::erase_if(work->manifest.files, [&](const FileEntry& entry) {
-          const bool keep = absl::StartsWith(entry.name, "server-") || CheckFile(*parts_.disk, folder, entry).ok();
+          const bool keep = absl::StartsWith(entry.name, "server-") ||
+                            CheckFile(*parts_.disk, folder, entry).ok();
           if (!keep) work->dropped.push_back(entry.name);
           return !keep;
         });
-        work->status = CommitSnapshot(*parts_.disk, config_.snapshot.dir, work->manifest, config_.snapshot.keep);
+        work->status = CommitSnapshot(*parts_.disk, config_.snapshot.dir,
+                                      work->manifest, config_.snapshot.keep);
       },
       [this, work] {
-        for (const std::string& name : work->dropped) Log(true, absl::StrCat(name, " is not what its worker said"));
+        for (const std::string& name : work->dropped)
+          Log(true, absl::StrCat(name, " is not what its worker said"));
         Feed(Lead::CommittedIn{work->manifest.version, work->status});
       });
 }
@@ -299,8 +360,9 @@ void ServerNode::Apply(Lead::Log& effect) { Log(effect.warning, effect.words); }
 
 void ServerNode::Apply(Lead::Record& effect) {
   for (const auto& e : effect.record.exceptions) {
-    Log(true, absl::StrCat("round ", effect.record.round, ", server ", e.shard, ": worker ", e.what.worker,
-                           " entered with turns ", e.what.first_turn, " to ", e.what.last_turn,
+    Log(true, absl::StrCat("round ", effect.record.round, ", server ", e.shard,
+                           ": worker ", e.what.worker, " entered with turns ",
+                           e.what.first_turn, " to ", e.what.last_turn,
                            " before it was left out"));
   }
   if (hooks_.on_record) hooks_.on_record(effect.record);
@@ -311,14 +373,18 @@ void ServerNode::Apply(Lead::Evaluated& effect) {
 }
 
 void ServerNode::Apply(Lead::Finish& effect) {
-  outcome_ = Outcome{effect.summary.code, effect.summary.words, std::move(effect.summary)};
+  outcome_ = Outcome{effect.summary.code, effect.summary.words,
+                     std::move(effect.summary)};
 }
 
 void ServerNode::Send(net::ConnectionId to, uint64_t session, Body body) {
   Payload payload;
-  const absl::string_view header = encoder_.Encode({term_, session, std::move(body)}, &payload);
-  const absl::Status status = parts_.transport->Send(to, header, std::move(payload));
-  // A peer that takes nothing, or is gone: it connects anew and says what it needs.
+  const absl::string_view header =
+      encoder_.Encode({term_, session, std::move(body)}, &payload);
+  const absl::Status status =
+      parts_.transport->Send(to, header, std::move(payload));
+  // A peer that takes nothing, or is gone: it connects anew and says what it
+  // needs.
   if (!status.ok()) Forget(to);
 }
 

@@ -10,7 +10,8 @@ namespace parapet {
 namespace {
 
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
-// What is told again after a reconnection: more than the reports of all rounds that can be open.
+// What is told again after a reconnection: more than the reports of all rounds
+// that can be open.
 constexpr size_t kToldAgain = 128;
 
 }  // namespace
@@ -18,9 +19,12 @@ constexpr size_t kToldAgain = 128;
 void ServerNode::ConnectToLead() {
   lead_ready_ = false;
   lead_retry_ = absl::InfiniteFuture();
-  absl::StatusOr<net::ConnectionId> connection = parts_.transport->Connect(config_.lead);
+  absl::StatusOr<net::ConnectionId> connection =
+      parts_.transport->Connect(config_.lead);
   if (!connection.ok()) {
-    outcome_ = Outcome{Code::kFailed, std::string(connection.status().message()), std::nullopt};
+    outcome_ =
+        Outcome{Code::kFailed, std::string(connection.status().message()),
+                std::nullopt};
     return;
   }
   lead_connection_ = *connection;
@@ -39,14 +43,19 @@ void ServerNode::OnLeadEvent(net::Event& event) {
       return Send(lead_connection_, lead_session_, std::move(hello));
     }
     case net::Event::Kind::kDown:
-      if (lead_ready_) Log(true, absl::StrCat("lost the connection to the lead: ", event.reason));
+      if (lead_ready_)
+        Log(true,
+            absl::StrCat("lost the connection to the lead: ", event.reason));
       lead_ready_ = false;
       lead_connection_ = 0;
       lead_retry_ = now_ + kRetry;
       return;
     case net::Event::Kind::kMessage: {
-      absl::StatusOr<Message> message = Decode(event.header, event.payload, limits_);
-      if (!message.ok()) return Log(true, absl::StrCat("from the lead: ", std::string(message.status().message())));
+      absl::StatusOr<Message> message =
+          Decode(event.header, event.payload, limits_);
+      if (!message.ok())
+        return Log(true, absl::StrCat("from the lead: ",
+                                      std::string(message.status().message())));
       lead_heard_ = now_;
       return OnLeadMessage(*message);
     }
@@ -55,7 +64,9 @@ void ServerNode::OnLeadEvent(net::Event& event) {
 
 void ServerNode::OnLeadMessage(Message& message) {
   if (auto* m = std::get_if<RefuseMessage>(&message.body)) {
-    outcome_ = Outcome{m->code, absl::StrCat("the lead refuses this server: ", m->words), std::nullopt};
+    outcome_ = Outcome{m->code,
+                       absl::StrCat("the lead refuses this server: ", m->words),
+                       std::nullopt};
   } else if (std::holds_alternative<WelcomeMessage>(message.body)) {
     term_ = message.term;
     lead_session_ = message.session;
@@ -67,9 +78,11 @@ void ServerNode::OnLeadMessage(Message& message) {
     OnLoad(*load);
   } else if (auto* lease = std::get_if<LeaseMessage>(&message.body)) {
     OnLease(lease->lease);
-  } else if (auto* close = std::get_if<CloseMessage>(&message.body); close != nullptr && round_) {
+  } else if (auto* close = std::get_if<CloseMessage>(&message.body);
+             close != nullptr && round_) {
     Feed(Round::CloseIn{close->round, std::move(close->workers)});
-  } else if (auto* scale = std::get_if<ScaleMessage>(&message.body); scale != nullptr && round_) {
+  } else if (auto* scale = std::get_if<ScaleMessage>(&message.body);
+             scale != nullptr && round_) {
     Feed(Round::ScaleIn{scale->round, scale->scale});
   } else if (auto* bye = std::get_if<ByeMessage>(&message.body)) {
     outcome_ = Outcome{bye->code, bye->words, std::nullopt};
@@ -82,8 +95,10 @@ void ServerNode::OnLoad(const LoadMessage& load) {
   if (load.snapshot.empty()) {
     store_->Initialize(layout_, config_.job.seed, load.version);
   } else {
-    absl::StatusOr<Snapshot> snapshot = OpenSnapshot(*parts_.disk, load.snapshot);
-    status = snapshot.ok() ? store_->Load(*parts_.disk, *snapshot, layout_) : snapshot.status();
+    absl::StatusOr<Snapshot> snapshot =
+        OpenSnapshot(*parts_.disk, load.snapshot);
+    status = snapshot.ok() ? store_->Load(*parts_.disk, *snapshot, layout_)
+                           : snapshot.status();
   }
   if (status.ok()) Begin(load.version);
   TellLead(LoadedMessage{status.ok(), std::string(status.message())});
@@ -91,21 +106,26 @@ void ServerNode::OnLoad(const LoadMessage& load) {
 
 void ServerNode::TickLeadLink() {
   if (lead_connection_ == 0 && now_ >= lead_retry_) ConnectToLead();
-  const absl::Duration patience = round_ ? config_.patience.dead_after : config_.patience.start_timeout;
+  const absl::Duration patience =
+      round_ ? config_.patience.dead_after : config_.patience.start_timeout;
   if (now_ >= lead_heard_ + patience) {
     if (round_ && round_->stopped()) {  // only its goodbye got lost
       outcome_ = Outcome{Code::kOk, "the job has ended", std::nullopt};
       return;
     }
-    outcome_ = Outcome{Code::kLost,
-                       absl::StrCat("the lead at ", config_.lead, " has not been heard for ",
-                                    absl::FormatDuration(absl::Trunc(now_ - lead_heard_, absl::Milliseconds(100)))),
-                       std::nullopt};
+    outcome_ = Outcome{
+        Code::kLost,
+        absl::StrCat("the lead at ", config_.lead, " has not been heard for ",
+                     absl::FormatDuration(absl::Trunc(
+                         now_ - lead_heard_, absl::Milliseconds(100)))),
+        std::nullopt};
     return;
   }
   if (now_ < next_ping_) return;
   next_ping_ = now_ + config_.patience.ping_every;
-  if (lead_ready_) Send(lead_connection_, lead_session_, PingMessage{0, version(), Phase::kWait});
+  if (lead_ready_)
+    Send(lead_connection_, lead_session_,
+         PingMessage{0, version(), Phase::kWait});
 }
 
 void ServerNode::TellLead(Body body) {
@@ -116,7 +136,8 @@ void ServerNode::TellLead(Body body) {
     return;
   }
   Message message{term_, 0, std::move(body)};
-  if (auto* stopping = std::get_if<StoppingMessage>(&message.body)) return Feed(Lead::StopIn{stopping->words});
+  if (auto* stopping = std::get_if<StoppingMessage>(&message.body))
+    return Feed(Lead::StopIn{stopping->words});
   OnServerMessage(0, message);
 }
 

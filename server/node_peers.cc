@@ -23,19 +23,24 @@ void ServerNode::OnMessage(net::ConnectionId connection, Message message) {
   }
   if (it == links_.end() || it->second.session == 0) {
     // A connection that was closed here, or one that never said who it is.
-    if (it == links_.end()) RefuseLink(connection, Code::kWrongSession, "say hello first");
+    if (it == links_.end())
+      RefuseLink(connection, Code::kWrongSession, "say hello first");
     return;
   }
-  if (message.session != it->second.session || message.term != term_) return;  // of another life
+  if (message.session != it->second.session || message.term != term_)
+    return;  // of another life
   const Link link = it->second;
-  if (link.peer.role == Role::kServer) return OnServerMessage(static_cast<int>(link.peer.id), message);
+  if (link.peer.role == Role::kServer)
+    return OnServerMessage(static_cast<int>(link.peer.id), message);
   OnPeerMessage(connection, link, message);
 }
 
-void ServerNode::OnHello(net::ConnectionId connection, HelloMessage& hello, uint64_t token) {
+void ServerNode::OnHello(net::ConnectionId connection, HelloMessage& hello,
+                         uint64_t token) {
   if (hello.link > config_.job.connections) {
-    return RefuseLink(connection, Code::kProtocol, absl::StrCat("this job has ", config_.job.connections,
-                                                                " data connections (--connections)"));
+    return RefuseLink(connection, Code::kProtocol,
+                      absl::StrCat("this job has ", config_.job.connections,
+                                   " data connections (--connections)"));
   }
   if (IsLead() && hello.link == 0) {
     links_[connection] = {hello.peer, 0, 0, now_};
@@ -47,7 +52,9 @@ void ServerNode::OnHello(net::ConnectionId connection, HelloMessage& hello, uint
   if (session != 0 && session == token) {
     Bind(connection, hello.peer, hello.link, session, {version(), ""});
   } else if (IsLead() || session != 0 || token == 0) {
-    RefuseLink(connection, Code::kWrongSession, absl::StrCat(NameOf(hello.peer), " shows a token that is not valid"));
+    RefuseLink(
+        connection, Code::kWrongSession,
+        absl::StrCat(NameOf(hello.peer), " shows a token that is not valid"));
   } else {
     // The lease that names it may still be on its way.
     strikes_[connection] = 0;
@@ -57,7 +64,8 @@ void ServerNode::OnHello(net::ConnectionId connection, HelloMessage& hello, uint
 }
 
 void ServerNode::RetryParked() {
-  std::vector<std::pair<net::ConnectionId, uint64_t>> parked(parked_.begin(), parked_.end());
+  std::vector<std::pair<net::ConnectionId, uint64_t>> parked(parked_.begin(),
+                                                             parked_.end());
   for (const auto& [connection, token] : parked) {
     const Link link = links_[connection];
     if (SessionOf(link.peer) != token) continue;
@@ -72,7 +80,8 @@ uint64_t ServerNode::SessionOf(const Peer& peer) const {
   return it == sessions_.end() ? 0 : it->second;
 }
 
-void ServerNode::Bind(net::ConnectionId connection, const Peer& peer, uint16_t link, uint64_t session,
+void ServerNode::Bind(net::ConnectionId connection, const Peer& peer,
+                      uint16_t link, uint64_t session,
                       const WelcomeMessage& welcome) {
   net::ConnectionId& bound = bound_[{peer, link}];
   if (bound != 0 && bound != connection) {
@@ -82,7 +91,8 @@ void ServerNode::Bind(net::ConnectionId connection, const Peer& peer, uint16_t l
   bound = connection;
   links_[connection] = {peer, link, session, now_};
   Send(connection, session, welcome);
-  if (link > 0 && peer.role == Role::kWorker && round_) Feed(Round::LinkIn{peer.id, link, LocalsOn(link)});
+  if (link > 0 && peer.role == Role::kWorker && round_)
+    Feed(Round::LinkIn{peer.id, link, LocalsOn(link)});
 }
 
 void ServerNode::Forget(net::ConnectionId connection) {
@@ -95,21 +105,26 @@ void ServerNode::Forget(net::ConnectionId connection) {
   strikes_.erase(connection);
 }
 
-void ServerNode::RefuseLink(net::ConnectionId connection, Code code, const std::string& words) {
+void ServerNode::RefuseLink(net::ConnectionId connection, Code code,
+                            const std::string& words) {
   ++refusals_[code];
   Send(connection, 0, RefuseMessage{code, words});
   Forget(connection);
   parts_.transport->Close(connection);
 }
 
-void ServerNode::Violation(net::ConnectionId connection, Code code, const std::string& words) {
+void ServerNode::Violation(net::ConnectionId connection, Code code,
+                           const std::string& words) {
   ++refusals_[code];
   auto it = links_.find(connection);
-  if (it == links_.end() || it->second.session == 0) return RefuseLink(connection, code, words);
+  if (it == links_.end() || it->second.session == 0)
+    return RefuseLink(connection, code, words);
   const Link link = it->second;
-  Log(true, absl::StrCat(NameOf(link.peer), ": ", words, " (", NameOf(code), ")"));
+  Log(true,
+      absl::StrCat(NameOf(link.peer), ": ", words, " (", NameOf(code), ")"));
   Send(connection, link.session, RefuseMessage{code, words});
-  if (lead_ && link.peer.role == Role::kWorker) Feed(Lead::StrikeIn{link.peer.id, code});
+  if (lead_ && link.peer.role == Role::kWorker)
+    Feed(Lead::StrikeIn{link.peer.id, code});
   if (++strikes_[connection] < kStrikes) return;
   Forget(connection);
   parts_.transport->Close(connection);
@@ -117,27 +132,34 @@ void ServerNode::Violation(net::ConnectionId connection, Code code, const std::s
 
 std::vector<bool> ServerNode::LocalsOn(uint16_t link) const {
   std::vector<bool> locals(store_->chunks());
-  for (int64_t local = 0; local < store_->chunks(); ++local) locals[local] = LinkOf(local) == link;
+  for (int64_t local = 0; local < store_->chunks(); ++local)
+    locals[local] = LinkOf(local) == link;
   return locals;
 }
 
 uint16_t ServerNode::LinkOf(int64_t local) const {
-  return static_cast<uint16_t>(1 + map_.ChunkOf(config_.index, local) % config_.job.connections);
+  return static_cast<uint16_t>(1 + map_.ChunkOf(config_.index, local) %
+                                       config_.job.connections);
 }
 
-net::ConnectionId ServerNode::ConnectionOf(const Peer& peer, uint16_t link) const {
+net::ConnectionId ServerNode::ConnectionOf(const Peer& peer,
+                                           uint16_t link) const {
   auto it = bound_.find({peer, link});
   return it == bound_.end() ? 0 : it->second;
 }
 
-// ---- Messages of workers and evaluators ----------------------------------------------------------
+// ---- Messages of workers and evaluators
+// ----------------------------------------------------------
 
-void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link, Message& message) {
+void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link,
+                               Message& message) {
   const bool worker = link.peer.role == Role::kWorker;
-  if (auto* push = std::get_if<PushMessage>(&message.body); push != nullptr && worker && round_) {
+  if (auto* push = std::get_if<PushMessage>(&message.body);
+      push != nullptr && worker && round_) {
     return OnPush(link, *push);
   }
-  if (auto* need = std::get_if<NeedWeightsMessage>(&message.body); need != nullptr && link.link > 0 && round_) {
+  if (auto* need = std::get_if<NeedWeightsMessage>(&message.body);
+      need != nullptr && link.link > 0 && round_) {
     return OnNeedWeights(link, *need);
   }
   if (auto* ping = std::get_if<PingMessage>(&message.body)) {
@@ -145,11 +167,15 @@ void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link, M
     if (lead_) Feed(Lead::PingIn{link.peer, *ping});
     return;
   }
-  if (auto* abstain = std::get_if<AbstainMessage>(&message.body); abstain != nullptr && worker && round_) {
+  if (auto* abstain = std::get_if<AbstainMessage>(&message.body);
+      abstain != nullptr && worker && round_) {
     return Feed(Round::AbstainIn{link.peer.id, abstain->round});
   }
-  if (!lead_) return Violation(connection, Code::kProtocol, "a message that only the lead takes");
-  if (auto* done = std::get_if<RoundDoneMessage>(&message.body); done != nullptr && worker) {
+  if (!lead_)
+    return Violation(connection, Code::kProtocol,
+                     "a message that only the lead takes");
+  if (auto* done = std::get_if<RoundDoneMessage>(&message.body);
+      done != nullptr && worker) {
     Feed(Lead::RoundDoneIn{link.peer.id, *done});
   } else if (auto* hash = std::get_if<VersionHashMessage>(&message.body)) {
     Feed(Lead::HashIn{link.peer, *hash});
@@ -157,61 +183,86 @@ void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link, M
     Feed(Lead::LeaveIn{link.peer, leave->words});
   } else if (auto* stopping = std::get_if<StoppingMessage>(&message.body)) {
     Feed(Lead::StopIn{absl::StrCat(NameOf(link.peer), " ", stopping->words)});
-  } else if (auto* snapshot = std::get_if<SnapshotDoneMessage>(&message.body); snapshot != nullptr && worker) {
+  } else if (auto* snapshot = std::get_if<SnapshotDoneMessage>(&message.body);
+             snapshot != nullptr && worker) {
     Feed(Lead::SnapshotDoneIn{link.peer, *snapshot});
-  } else if (auto* report = std::get_if<EvalReportMessage>(&message.body); report != nullptr && !worker) {
+  } else if (auto* report = std::get_if<EvalReportMessage>(&message.body);
+             report != nullptr && !worker) {
     Feed(Lead::EvalReportIn{link.peer.id, *report});
   } else {
-    Violation(connection, Code::kProtocol, "a message that makes no sense here");
+    Violation(connection, Code::kProtocol,
+              "a message that makes no sense here");
   }
 }
 
 void ServerNode::OnPush(const Link& link, PushMessage& push) {
   const auto chunk = static_cast<int64_t>(push.chunk);
   const net::ConnectionId connection = ConnectionOf(link.peer, link.link);
-  if (push.chunk >= static_cast<uint64_t>(map_.chunks()) || map_.OwnerOf(chunk) != config_.index) {
-    return Violation(connection, Code::kBadChunk, absl::StrCat("chunk ", push.chunk, " is not one of this server's"));
+  if (push.chunk >= static_cast<uint64_t>(map_.chunks()) ||
+      map_.OwnerOf(chunk) != config_.index) {
+    return Violation(
+        connection, Code::kBadChunk,
+        absl::StrCat("chunk ", push.chunk, " is not one of this server's"));
   }
-  const auto bytes = static_cast<size_t>(map_.ChunkRange(chunk).size() * SizeOf(config_.job.wire));
+  const auto bytes = static_cast<size_t>(map_.ChunkRange(chunk).size() *
+                                         SizeOf(config_.job.wire));
   if (push.dtype != config_.job.wire || push.data.size() != bytes) {
-    return Violation(connection, Code::kBadChunk, absl::StrCat("chunk ", push.chunk, " with ", push.data.size(),
-                                                               " bytes of ", std::string(NameOf(push.dtype))));
+    return Violation(
+        connection, Code::kBadChunk,
+        absl::StrCat("chunk ", push.chunk, " with ", push.data.size(),
+                     " bytes of ", std::string(NameOf(push.dtype))));
   }
   bytes_pushed_ += bytes;
   const int64_t local = map_.LocalOf(chunk);
   const Payload* held = round_->Held(link.peer.id, push.round, local);
-  const bool same = held != nullptr && held->size() == bytes && std::memcmp(held->data(), push.data.data(), bytes) == 0;
-  Feed(Round::PushIn{link.peer.id, push.round, local, {link.peer.id, push.samples, push.scale, std::move(push.data)},
-                     same});
+  const bool same = held != nullptr && held->size() == bytes &&
+                    std::memcmp(held->data(), push.data.data(), bytes) == 0;
+  Feed(Round::PushIn{
+      link.peer.id,
+      push.round,
+      local,
+      {link.peer.id, push.samples, push.scale, std::move(push.data)},
+      same});
 }
 
 void ServerNode::OnNeedWeights(const Link& link, NeedWeightsMessage& need) {
-  Round::NeedIn event{link.peer, need.version, std::move(need.locals), LocalsOn(link.link)};
+  Round::NeedIn event{link.peer, need.version, std::move(need.locals),
+                      LocalsOn(link.link)};
   if (!event.locals.empty()) {
     event.locals.resize(store_->chunks());
-    for (size_t i = 0; i < event.locals.size(); ++i) event.locals[i] = event.locals[i] && event.mine[i];
+    for (size_t i = 0; i < event.locals.size(); ++i)
+      event.locals[i] = event.locals[i] && event.mine[i];
   }
   Feed(std::move(event));
 }
 
-// ---- Messages of the other servers, to the lead --------------------------------------------------
+// ---- Messages of the other servers, to the lead
+// --------------------------------------------------
 
 void ServerNode::OnServerMessage(int server, Message& message) {
   const Peer peer{Role::kServer, static_cast<uint32_t>(server)};
   if (auto* ping = std::get_if<PingMessage>(&message.body)) {
-    Send(ConnectionOf(peer, 0), message.session, PongMessage{ping->nonce, version()});
+    Send(ConnectionOf(peer, 0), message.session,
+         PongMessage{ping->nonce, version()});
     return Feed(Lead::PingIn{peer, *ping});
   }
-  if (auto* m = std::get_if<LoadedMessage>(&message.body)) return Feed(Lead::LoadedIn{server, *m});
-  if (auto* m = std::get_if<CompleteMessage>(&message.body)) return Feed(Lead::CompleteIn{server, *m});
-  if (auto* m = std::get_if<ShardDoneMessage>(&message.body)) return Feed(Lead::ShardDoneIn{server, *m});
-  if (auto* m = std::get_if<NormMessage>(&message.body)) return Feed(Lead::NormIn{server, *m});
-  if (auto* m = std::get_if<VersionHashMessage>(&message.body)) return Feed(Lead::HashIn{peer, *m});
-  if (auto* m = std::get_if<SnapshotDoneMessage>(&message.body)) return Feed(Lead::SnapshotDoneIn{peer, *m});
+  if (auto* m = std::get_if<LoadedMessage>(&message.body))
+    return Feed(Lead::LoadedIn{server, *m});
+  if (auto* m = std::get_if<CompleteMessage>(&message.body))
+    return Feed(Lead::CompleteIn{server, *m});
+  if (auto* m = std::get_if<ShardDoneMessage>(&message.body))
+    return Feed(Lead::ShardDoneIn{server, *m});
+  if (auto* m = std::get_if<NormMessage>(&message.body))
+    return Feed(Lead::NormIn{server, *m});
+  if (auto* m = std::get_if<VersionHashMessage>(&message.body))
+    return Feed(Lead::HashIn{peer, *m});
+  if (auto* m = std::get_if<SnapshotDoneMessage>(&message.body))
+    return Feed(Lead::SnapshotDoneIn{peer, *m});
   if (auto* m = std::get_if<StoppingMessage>(&message.body)) {
     return Feed(Lead::StopIn{absl::StrCat(NameOf(peer), " ", m->words)});
   }
-  if (auto* m = std::get_if<LeaveMessage>(&message.body)) return Feed(Lead::LeaveIn{peer, m->words});
+  if (auto* m = std::get_if<LeaveMessage>(&message.body))
+    return Feed(Lead::LeaveIn{peer, m->words});
   ++refusals_[Code::kProtocol];
 }
 

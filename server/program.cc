@@ -24,45 +24,56 @@ namespace {
 
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(100);
 
-// The snapshot to start from: what --resume names, or nothing for a fresh start.
-absl::StatusOr<std::optional<Snapshot>> FindStart(const ServerFlags& flags, Disk& disk, Logger& logger) {
+// The snapshot to start from: what --resume names, or nothing for a fresh
+// start.
+absl::StatusOr<std::optional<Snapshot>> FindStart(const ServerFlags& flags,
+                                                  Disk& disk, Logger& logger) {
   const SnapshotConfig& config = flags.snapshot;
   if (config.resume.empty()) {
     std::vector<std::string> passed_over;
-    if (!config.dir.empty() && FindSnapshot(disk, config.dir, &passed_over).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--snapshot_dir=", config.dir,
-                                                     " has snapshots of a job: say --resume to go on with it, or "
-                                                     "choose another folder"));
+    if (!config.dir.empty() &&
+        FindSnapshot(disk, config.dir, &passed_over).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--snapshot_dir=", config.dir,
+          " has snapshots of a job: say --resume to go on with it, or "
+          "choose another folder"));
     }
     return std::nullopt;
   }
   std::vector<std::string> passed_over;
-  absl::StatusOr<Snapshot> found = config.resume == "latest"
-                                       ? FindSnapshot(disk, config.dir, &passed_over)
-                                       : OpenSnapshot(disk, absl::StrCat(config.dir, "/", config.resume));
-  for (const std::string& words : passed_over) logger.warn("passed over: {}", words);
+  absl::StatusOr<Snapshot> found =
+      config.resume == "latest"
+          ? FindSnapshot(disk, config.dir, &passed_over)
+          : OpenSnapshot(disk, absl::StrCat(config.dir, "/", config.resume));
+  for (const std::string& words : passed_over)
+    logger.warn("passed over: {}", words);
   if (absl::IsNotFound(found.status()) && config.resume == "latest") {
     logger.info("there is no snapshot in {} yet: a fresh start", config.dir);
     return std::nullopt;
   }
   PARAPET_RETURN_IF_ERROR(found.status());
-  logger.info("continues from {} (version {})", found->path, found->manifest.version);
+  logger.info("continues from {} (version {})", found->path,
+              found->manifest.version);
   return *std::move(found);
 }
 
-absl::Status CheckResume(const ServerNodeConfig& config, const Layout& layout, Logger& logger) {
+absl::Status CheckResume(const ServerNodeConfig& config, const Layout& layout,
+                         Logger& logger) {
   if (!config.resume) return absl::OkStatus();
   if (config.resume->manifest.layout_hash == layout.hash()) {
     if (config.resume->manifest.job != config.job.ToText()) {
-      logger.warn("the job's flags are not those that {} was written with", config.resume->path);
+      logger.warn("the job's flags are not those that {} was written with",
+                  config.resume->path);
     }
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(config.resume->path, " is of another model than --model=", config.job.model));
+      absl::StrCat(config.resume->path,
+                   " is of another model than --model=", config.job.model));
 }
 
-absl::Status WritePortFile(const std::string& path, const std::string& address, Disk& disk) {
+absl::Status WritePortFile(const std::string& path, const std::string& address,
+                           Disk& disk) {
   if (path.empty()) return absl::OkStatus();
   const std::string port = address.substr(address.rfind(':') + 1);
   const std::string temporary = absl::StrCat(path, ".tmp");
@@ -70,7 +81,8 @@ absl::Status WritePortFile(const std::string& path, const std::string& address, 
   return disk.Rename(temporary, path);
 }
 
-absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node, Disk& disk) {
+absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node,
+                          Disk& disk) {
   const auto& outcome = *node.outcome();
   if (flags.summary_file.empty() || !outcome.summary) return absl::OkStatus();
   const nlohmann::json json = SummaryJson(*outcome.summary);
@@ -79,17 +91,20 @@ absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node, Disk
   return disk.Rename(temporary, flags.summary_file);
 }
 
-ServerNodeConfig MakeNodeConfig(const ServerFlags& flags, uint64_t samples, std::optional<Snapshot> resume) {
+ServerNodeConfig MakeNodeConfig(const ServerFlags& flags, uint64_t samples,
+                                std::optional<Snapshot> resume) {
   ServerNodeConfig config;
   config.index = flags.index;
-  config.listen = flags.listen.empty() ? flags.servers[flags.index] : flags.listen;
+  config.listen =
+      flags.listen.empty() ? flags.servers[flags.index] : flags.listen;
   config.lead = flags.servers[0];
   config.job = flags.job;
   config.patience = flags.patience;
   config.snapshot = flags.snapshot;
   config.evaluators = flags.job.evaluators;
   config.samples = flags.job.data_split == "own" ? 0 : samples;
-  // A term must be new at every start of the lead: above the last one, and of this moment.
+  // A term must be new at every start of the lead: above the last one, and of
+  // this moment.
   const auto seconds = static_cast<uint64_t>(absl::ToUnixSeconds(absl::Now()));
   config.term = std::max(seconds, resume ? resume->manifest.term + 1 : 0);
   config.nonce = SystemRandom();
@@ -98,8 +113,8 @@ ServerNodeConfig MakeNodeConfig(const ServerFlags& flags, uint64_t samples, std:
 }
 
 // Drives the node until the job is over for it.
-absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock, const std::atomic<int>& stop,
-                  ProgressPrinter& progress) {
+absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
+                  const std::atomic<int>& stop, ProgressPrinter& progress) {
   std::vector<net::Event> events;
   bool stop_told = false;
   while (!node.outcome()) {
@@ -107,50 +122,70 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock, con
     node.Tick(now);
     if (node.outcome()) break;
     if (stop != 0 && !std::exchange(stop_told, true)) {
-      node.RequestStop(absl::StrCat("was asked to stop (signal ", stop.load(), ")"), now);
+      node.RequestStop(
+          absl::StrCat("was asked to stop (signal ", stop.load(), ")"), now);
       continue;
     }
     events.clear();
-    const absl::Duration wait = std::clamp(node.NextDeadline() - now, absl::ZeroDuration(), kLongestPoll);
+    const absl::Duration wait = std::clamp(node.NextDeadline() - now,
+                                           absl::ZeroDuration(), kLongestPoll);
     PARAPET_RETURN_IF_ERROR(transport.Poll(wait, &events));
     now = clock.Now();
     for (net::Event& event : events) node.Handle(std::move(event), now);
-    if (const auto shown = node.GetProgress(now); shown && shown->samples_per_second > 0) progress.Show(*shown, now);
+    if (const auto shown = node.GetProgress(now);
+        shown && shown->samples_per_second > 0)
+      progress.Show(*shown, now);
   }
   progress.End();
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals, Logger& logger) {
+absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
+                        Logger& logger) {
   const std::unique_ptr<Disk> disk = MakePosixDisk();
-  // Data that differ from worker to worker have one shape; the first worker's says it.
-  PARAPET_ASSIGN_OR_RETURN(DataFacts facts, DescribeData(absl::StrReplaceAll(flags.job.data, {{"{id}", "0"}})));
-  if (flags.job.train_samples > 0) facts.train_samples = flags.job.train_samples;
-  PARAPET_ASSIGN_OR_RETURN(const Layout layout, ModelLayout(flags.job.model, facts.shape));
-  PARAPET_ASSIGN_OR_RETURN(const ShardMap map, ShardMap::Create(layout.elements(), static_cast<int>(flags.servers.size()),
-                                                                flags.job.chunk, flags.job.leaf));
+  // Data that differ from worker to worker have one shape; the first worker's
+  // says it.
+  PARAPET_ASSIGN_OR_RETURN(
+      DataFacts facts,
+      DescribeData(absl::StrReplaceAll(flags.job.data, {{"{id}", "0"}})));
+  if (flags.job.train_samples > 0)
+    facts.train_samples = flags.job.train_samples;
+  PARAPET_ASSIGN_OR_RETURN(const Layout layout,
+                           ModelLayout(flags.job.model, facts.shape));
+  PARAPET_ASSIGN_OR_RETURN(
+      const ShardMap map,
+      ShardMap::Create(layout.elements(),
+                       static_cast<int>(flags.servers.size()), flags.job.chunk,
+                       flags.job.leaf));
   std::optional<Snapshot> resume;
   if (flags.index == 0) {
     PARAPET_ASSIGN_OR_RETURN(resume, FindStart(flags, *disk, logger));
   }
-  const ServerNodeConfig config = MakeNodeConfig(flags, static_cast<uint64_t>(facts.train_samples), std::move(resume));
+  const ServerNodeConfig config = MakeNodeConfig(
+      flags, static_cast<uint64_t>(facts.train_samples), std::move(resume));
   PARAPET_RETURN_IF_ERROR(CheckResume(config, layout, logger));
 
   SteadyClock clock;
   const std::unique_ptr<Device> device = MakeCpuDevice();
-  const std::unique_ptr<net::Transport> transport = net::MakeZmqTransport(net::OptionsFor(map));
+  const std::unique_ptr<net::Transport> transport =
+      net::MakeZmqTransport(net::OptionsFor(map));
   std::unique_ptr<Trace> trace;
-  if (!flags.trace.empty()) trace = std::make_unique<Trace>(logger.name(), flags.index, 1 << 20);
+  if (!flags.trace.empty())
+    trace = std::make_unique<Trace>(logger.name(), flags.index, 1 << 20);
   const auto wake = [&transport] { transport->Wake(); };
   const std::unique_ptr<Executor> reducer =
-      flags.threads > 0 ? MakePoolExecutor(flags.threads, wake) : MakeInlineExecutor();
+      flags.threads > 0 ? MakePoolExecutor(flags.threads, wake)
+                        : MakeInlineExecutor();
   const std::unique_ptr<Executor> writer = MakePoolExecutor(1, wake);
-  ProgressPrinter progress(ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0));
+  ProgressPrinter progress(
+      ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0));
   ServerNodeHooks hooks;
-  hooks.on_evaluated = [&progress](const EvalReportMessage& report, bool last) { progress.ShowEvaluation(report, last); };
+  hooks.on_evaluated = [&progress](const EvalReportMessage& report, bool last) {
+    progress.ShowEvaluation(report, last);
+  };
   ServerNode node(config, layout, map,
-                  {transport.get(), reducer.get(), writer.get(), device.get(), disk.get(), &logger, trace.get(),
-                   SystemRandom},
+                  {transport.get(), reducer.get(), writer.get(), device.get(),
+                   disk.get(), &logger, trace.get(), SystemRandom},
                   hooks, clock.Now());
   std::atomic<int> stop = 0;
   signals.OnStop([&stop, &transport](int signal) {
@@ -158,16 +193,20 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals, Logger& 
     transport->Wake();
   });
   PARAPET_ASSIGN_OR_RETURN(const std::string address, node.Start(clock.Now()));
-  logger.info("listens at {}; {} of {} chunks", address, map.ChunksOf(flags.index), map.chunks());
+  logger.info("listens at {}; {} of {} chunks", address,
+              map.ChunksOf(flags.index), map.chunks());
   PARAPET_RETURN_IF_ERROR(WritePortFile(flags.port_file, address, *disk));
   const absl::Status looped = Loop(node, *transport, clock, stop, progress);
   signals.OnStop(nullptr);
   PARAPET_RETURN_IF_ERROR(looped);
-  if (trace != nullptr) PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
+  if (trace != nullptr)
+    PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
   PARAPET_RETURN_IF_ERROR(WriteSummary(flags, node, *disk));
   const ServerNode::Outcome& outcome = *node.outcome();
   const int code = ExitCodeOf(outcome.code);
-  if (!outcome.words.empty()) logger.log(code == 0 ? spdlog::level::info : spdlog::level::err, "{}", outcome.words);
+  if (!outcome.words.empty())
+    logger.log(code == 0 ? spdlog::level::info : spdlog::level::err, "{}",
+               outcome.words);
   return code;
 }
 
@@ -177,7 +216,8 @@ int RunServerProgram(int argc, char** argv) {
   SetUpProcess();
   absl::StatusOr<ServerFlags> flags = ParseServerFlags(argc, argv, CheckRule);
   if (!flags.ok()) {
-    std::fprintf(stderr, "parapet-server: %s\n", std::string(flags.status().message()).c_str());
+    std::fprintf(stderr, "parapet-server: %s\n",
+                 std::string(flags.status().message()).c_str());
     return kExitUsage;
   }
   if (!flags->print.empty()) {
@@ -185,7 +225,8 @@ int RunServerProgram(int argc, char** argv) {
     return kExitDone;
   }
   StopSignals signals;
-  const auto logger = MakeLogger(absl::StrCat("server ", flags->index), flags->log_level);
+  const auto logger =
+      MakeLogger(absl::StrCat("server ", flags->index), flags->log_level);
   absl::StatusOr<int> code = Run(*flags, signals, *logger);
   if (code.ok()) return *code;
   logger->error("{}", std::string(code.status().message()));

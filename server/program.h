@@ -3,7 +3,8 @@
 
 namespace parapet {
 
-// The whole server program. Returns its exit code; docs/architecture.md lists them.
+// The whole server program. Returns its exit code; docs/architecture.md lists
+// them.
 int RunServerProgram(int argc, char** argv);
 
 }  // namespace parapet

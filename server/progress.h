@@ -13,15 +13,18 @@ namespace parapet {
 // How the lead shows how far the job is.
 enum class ProgressStyle { kNone, kTerminal, kPlain, kJson };
 
-// "auto" is kTerminal when standard error is one, else kPlain. Unknown names count as "auto".
+// "auto" is kTerminal when standard error is one, else kPlain. Unknown names
+// count as "auto".
 ProgressStyle ParseProgressStyle(const std::string& name, bool is_terminal);
 
-// "round 120/2345  epoch 1  loss 0.4312  accuracy 86.20 %  31200 samples/s  left out: worker 3".
+// "round 120/2345  epoch 1  loss 0.4312  accuracy 86.20 %  31200 samples/s left
+// out: worker 3".
 std::string ProgressLine(const Lead::Progress& progress);
 nlohmann::json ProgressJson(const Lead::Progress& progress);
 
-// Prints the lead's progress: to standard error a line that is written over on a terminal, or a line
-// every few seconds; or JSON lines to standard output. Not thread-safe.
+// Prints the lead's progress: to standard error a line that is written over on
+// a terminal, or a line every few seconds; or JSON lines to standard output.
+// Not thread-safe.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(ProgressStyle style) : style_(style) {}

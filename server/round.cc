@@ -8,7 +8,8 @@
 namespace parapet {
 namespace {
 
-// How many complete versions before the newest are kept for peers that are still receiving them.
+// How many complete versions before the newest are kept for peers that are
+// still receiving them.
 constexpr size_t kMaxOlderVersions = 2;
 
 IdSet IdsOf(const std::vector<Member>& members) {
@@ -33,16 +34,22 @@ std::vector<Round::Effect> Round::Handle(Event event, absl::Time now) {
 
 absl::Time Round::NextDeadline() const {
   if (stopped() || !HasLease()) return absl::InfiniteFuture();
-  return reporting_ ? next_wait_report_ : std::min(next_wait_report_, opened_ + config_.report_after);
+  return reporting_
+             ? next_wait_report_
+             : std::min(next_wait_report_, opened_ + config_.report_after);
 }
 
-const Payload* Round::Held(uint32_t worker, uint64_t round, int64_t local) const {
+const Payload* Round::Held(uint32_t worker, uint64_t round,
+                           int64_t local) const {
   auto it = entries_.find(worker);
-  if (round != version_ || it == entries_.end() || it->second.slots[local] != Slot::kHeld) return nullptr;
+  if (round != version_ || it == entries_.end() ||
+      it->second.slots[local] != Slot::kHeld)
+    return nullptr;
   return &it->second.held[local].data;
 }
 
-// ---- The life of a round ------------------------------------------------------------------------
+// ---- The life of a round
+// ------------------------------------------------------------------------
 
 void Round::Open() {
   opened_ = now_;
@@ -67,7 +74,8 @@ bool Round::HasLease() const {
 
 const RoundFacts& Round::Facts() const {
   for (const Lease& lease : leases_) {
-    if (version_ >= lease.from && version_ < lease.until) return lease.facts[version_ - lease.from];
+    if (version_ >= lease.from && version_ < lease.until)
+      return lease.facts[version_ - lease.from];
   }
   static constexpr RoundFacts kNone;
   return kNone;
@@ -76,11 +84,14 @@ const RoundFacts& Round::Facts() const {
 void Round::Refresh() {
   if (stopped() || !HasLease()) return;
   for (const Lease& lease : leases_) {
-    if (version_ >= lease.from && version_ < lease.until) members_ = IdsOf(lease.members);
+    if (version_ >= lease.from && version_ < lease.until)
+      members_ = IdsOf(lease.members);
   }
   allowed_ = members_;
-  if (auto close = closes_.find(version_); close != closes_.end()) allowed_.Intersect(close->second);
-  for (int64_t turn = 0; turn < config_.chunks; ++turn) TryReduce(config_.chunks - 1 - turn);
+  if (auto close = closes_.find(version_); close != closes_.end())
+    allowed_.Intersect(close->second);
+  for (int64_t turn = 0; turn < config_.chunks; ++turn)
+    TryReduce(config_.chunks - 1 - turn);
   NoteComplete();
 }
 
@@ -101,7 +112,8 @@ void Round::TryReduce(int64_t local) {
   }
   chunks_[local] = ChunkState::kReducing;
   while (first_unreduced_turn_ < config_.chunks &&
-         chunks_[config_.chunks - 1 - first_unreduced_turn_] != ChunkState::kGathering) {
+         chunks_[config_.chunks - 1 - first_unreduced_turn_] !=
+             ChunkState::kGathering) {
     ++first_unreduced_turn_;
   }
   if (reduce.rows.empty()) {
@@ -112,10 +124,13 @@ void Round::TryReduce(int64_t local) {
   }
 }
 
-bool Round::Finished() const { return HasLease() && published_ == config_.chunks; }
+bool Round::Finished() const {
+  return HasLease() && published_ == config_.chunks;
+}
 
 void Round::FinishRounds() {
-  // A shard without chunks, or one whose members all left, can finish several at once.
+  // A shard without chunks, or one whose members all left, can finish several
+  // at once.
   while (!stopped() && Finished()) CompleteVersion();
 }
 
@@ -127,9 +142,11 @@ void Round::CompleteVersion() {
   DropOldVersions();
   for (const Lease& lease : leases_) {
     const bool inside = version_ > lease.from && version_ <= lease.until;
-    if (inside || (lease.from == lease.until && lease.from == version_)) ActOnMarks(lease, version_);
+    if (inside || (lease.from == lease.until && lease.from == version_))
+      ActOnMarks(lease, version_);
   }
-  std::erase_if(leases_, [this](const Lease& lease) { return lease.until < version_; });
+  std::erase_if(leases_,
+                [this](const Lease& lease) { return lease.until < version_; });
   Open();
 }
 
@@ -139,11 +156,13 @@ ShardDoneMessage Round::Account() {
       if (!entry.abstained) done_.participants.push_back(worker);
       continue;
     }
-    // Chunks that were reduced with a worker that was closed out afterwards, as runs of turns.
+    // Chunks that were reduced with a worker that was closed out afterwards, as
+    // runs of turns.
     for (int64_t turn = 0; turn < config_.chunks; ++turn) {
       if (entry.slots[config_.chunks - 1 - turn] != Slot::kUsed) continue;
       const auto t = static_cast<uint64_t>(turn);
-      if (!done_.exceptions.empty() && done_.exceptions.back().worker == worker &&
+      if (!done_.exceptions.empty() &&
+          done_.exceptions.back().worker == worker &&
           done_.exceptions.back().last_turn + 1 == t) {
         done_.exceptions.back().last_turn = t;
       } else {
@@ -173,7 +192,8 @@ void Round::ActOnMarks(const Lease& lease, uint64_t version) {
       case Mark::Kind::kEvaluate:
         for (auto& [peer, recipient] : recipients_) {
           if (peer.role == Role::kEvaluator) {
-            Feed(peer, recipient, version, std::vector<bool>(config_.chunks, true));
+            Feed(peer, recipient, version,
+                 std::vector<bool>(config_.chunks, true));
           }
         }
         break;
@@ -181,7 +201,8 @@ void Round::ActOnMarks(const Lease& lease, uint64_t version) {
   }
 }
 
-// ---- Events -------------------------------------------------------------------------------------
+// ---- Events
+// -------------------------------------------------------------------------------------
 
 void Round::On(LeaseIn& event) {
   Lease& lease = event.lease;
@@ -190,10 +211,13 @@ void Round::On(LeaseIn& event) {
   }
   if (lease.until < version_) return;
   std::erase_if(recipients_, [&](const auto& item) {
-    const auto& list = item.first.role == Role::kEvaluator ? lease.evaluators : lease.members;
-    return std::none_of(list.begin(), list.end(), [&](const Member& m) { return m.id == item.first.id; });
+    const auto& list =
+        item.first.role == Role::kEvaluator ? lease.evaluators : lease.members;
+    return std::none_of(list.begin(), list.end(),
+                        [&](const Member& m) { return m.id == item.first.id; });
   });
-  for (const Member& evaluator : lease.evaluators) recipients_[{Role::kEvaluator, evaluator.id}];
+  for (const Member& evaluator : lease.evaluators)
+    recipients_[{Role::kEvaluator, evaluator.id}];
   const bool at_once = lease.from == lease.until && lease.from == version_;
   const bool opens = version_ >= lease.from && version_ < lease.until;
   leases_.push_back(std::move(lease));
@@ -207,29 +231,39 @@ void Round::On(LeaseIn& event) {
 
 bool Round::RefuseContribution(uint32_t worker, uint64_t round, int64_t local) {
   if (round > version_) {
-    effects_.push_back(Strike{worker, Code::kProtocol,
-                              absl::StrCat("pushed for round ", round, " while round ", version_, " is open")});
+    effects_.push_back(
+        Strike{worker, Code::kProtocol,
+               absl::StrCat("pushed for round ", round, " while round ",
+                            version_, " is open")});
     return true;
   }
-  const bool closed = round < version_ || (HasLease() && !allowed_.Contains(worker));
-  if (closed) effects_.push_back(SendAck{worker, round, local, AckStatus::kLate, Credit()});
+  const bool closed =
+      round < version_ || (HasLease() && !allowed_.Contains(worker));
+  if (closed)
+    effects_.push_back(
+        SendAck{worker, round, local, AckStatus::kLate, Credit()});
   return closed;
 }
 
 bool Round::CheckPush(const PushIn& event, const Entry& entry) {
   const Contribution& c = event.contribution;
-  const uint64_t turn = version_ * config_.chunks + (config_.chunks - 1 - event.local);
+  const uint64_t turn =
+      version_ * config_.chunks + (config_.chunks - 1 - event.local);
   Strike strike{event.worker, Code::kOk, ""};
-  if (c.samples > config_.max_samples || (entry.received > 0 && c.samples != entry.samples)) {
+  if (c.samples > config_.max_samples ||
+      (entry.received > 0 && c.samples != entry.samples)) {
     strike.code = Code::kBadSamples;
-    strike.words = absl::StrCat("claims ", c.samples, " samples; ", config_.max_samples,
-                                " are allowed, the same for all chunks of a round");
+    strike.words =
+        absl::StrCat("claims ", c.samples, " samples; ", config_.max_samples,
+                     " are allowed, the same for all chunks of a round");
   } else if (entry.abstained) {
     strike.code = Code::kEquivocation;
-    strike.words = absl::StrCat("pushed for round ", version_, " after it had abstained");
+    strike.words =
+        absl::StrCat("pushed for round ", version_, " after it had abstained");
   } else if (turn >= Credit()) {
     strike.code = Code::kOverCredit;
-    strike.words = absl::StrCat("pushed turn ", turn, " with a credit of ", Credit());
+    strike.words =
+        absl::StrCat("pushed turn ", turn, " with a credit of ", Credit());
   }
   if (strike.code == Code::kOk) return true;
   effects_.push_back(std::move(strike));
@@ -243,16 +277,19 @@ void Round::On(PushIn& event) {
   Slot& slot = entry.slots[event.local];
   if (slot != Slot::kEmpty) {
     if (slot == Slot::kHeld && !event.same_as_held) {
-      effects_.push_back(Strike{event.worker, Code::kEquivocation,
-                                absl::StrCat("sent other bytes for a chunk of round ", version_)});
+      effects_.push_back(Strike{
+          event.worker, Code::kEquivocation,
+          absl::StrCat("sent other bytes for a chunk of round ", version_)});
     } else {
-      effects_.push_back(SendAck{event.worker, event.round, event.local, AckStatus::kDuplicate, Credit()});
+      effects_.push_back(SendAck{event.worker, event.round, event.local,
+                                 AckStatus::kDuplicate, Credit()});
     }
     return;
   }
   if (!CheckPush(event, entry)) return;
   if (chunks_[event.local] != ChunkState::kGathering) {
-    effects_.push_back(SendAck{event.worker, event.round, event.local, AckStatus::kLate, Credit()});
+    effects_.push_back(SendAck{event.worker, event.round, event.local,
+                               AckStatus::kLate, Credit()});
     return;
   }
   slot = Slot::kHeld;
@@ -269,7 +306,8 @@ void Round::On(AbstainIn& event) {
   Entry& entry = EntryOf(event.worker);
   if (entry.received > 0) {
     effects_.push_back(Strike{event.worker, Code::kEquivocation,
-                              absl::StrCat("abstained from round ", version_, " after it had pushed")});
+                              absl::StrCat("abstained from round ", version_,
+                                           " after it had pushed")});
     return;
   }
   if (entry.abstained) return;
@@ -287,21 +325,28 @@ Round::Entry& Round::EntryOf(uint32_t worker) {
 }
 
 void Round::On(LinkIn& event) {
-  SendNeed need{event.worker, event.link, version_, Credit(), std::move(event.mine)};
+  SendNeed need{event.worker, event.link, version_, Credit(),
+                std::move(event.mine)};
   auto it = entries_.find(event.worker);
-  const bool out = stopped() || (HasLease() && !allowed_.Contains(event.worker));
+  const bool out =
+      stopped() || (HasLease() && !allowed_.Contains(event.worker));
   for (int64_t local = 0; local < config_.chunks; ++local) {
-    const bool has = it != entries_.end() && (it->second.abstained || it->second.slots[local] != Slot::kEmpty);
-    if (out || has || chunks_[local] != ChunkState::kGathering) need.locals[local] = false;
+    const bool has =
+        it != entries_.end() &&
+        (it->second.abstained || it->second.slots[local] != Slot::kEmpty);
+    if (out || has || chunks_[local] != ChunkState::kGathering)
+      need.locals[local] = false;
   }
   effects_.push_back(std::move(need));
 }
 
 void Round::On(ReducedIn& event) {
-  if (event.round != version_ || chunks_[event.local] != ChunkState::kReducing) return;
+  if (event.round != version_ || chunks_[event.local] != ChunkState::kReducing)
+    return;
   for (const auto& bad : event.bad) {
-    auto same = std::find_if(done_.bad.begin(), done_.bad.end(),
-                             [&](const auto& known) { return known.worker == bad.worker; });
+    auto same = std::find_if(
+        done_.bad.begin(), done_.bad.end(),
+        [&](const auto& known) { return known.worker == bad.worker; });
     if (same == done_.bad.end()) {
       done_.bad.push_back(bad);
     } else {
@@ -309,7 +354,8 @@ void Round::On(ReducedIn& event) {
     }
   }
   done_.bad_coordinates += event.bad_coordinates;
-  if (event.first_bad >= 0 && (done_.first_bad < 0 || event.first_bad < done_.first_bad)) {
+  if (event.first_bad >= 0 &&
+      (done_.first_bad < 0 || event.first_bad < done_.first_bad)) {
     done_.first_bad = event.first_bad;
   }
   if (!config_.two_phase) return Publish(event.local);
@@ -318,7 +364,9 @@ void Round::On(ReducedIn& event) {
 }
 
 void Round::On(ScaleIn& event) {
-  if (event.round != version_ || !config_.two_phase || aggregated_ != config_.chunks || scale_) return;
+  if (event.round != version_ || !config_.two_phase ||
+      aggregated_ != config_.chunks || scale_)
+    return;
   scale_ = event.scale;
   StepAll();
 }
@@ -332,7 +380,8 @@ void Round::StepAll() {
 }
 
 void Round::On(SteppedIn& event) {
-  if (event.round != version_ || chunks_[event.local] != ChunkState::kStepping) return;
+  if (event.round != version_ || chunks_[event.local] != ChunkState::kStepping)
+    return;
   Publish(event.local);
 }
 
@@ -366,7 +415,9 @@ void Round::On(TickIn&) {
   Waiting waiting{version_, now_ - opened_, {}};
   for (uint32_t worker : allowed_.ToVector()) {
     auto it = entries_.find(worker);
-    if (!IsComplete(worker)) waiting.who.push_back({worker, it == entries_.end() ? 0 : it->second.received});
+    if (!IsComplete(worker))
+      waiting.who.push_back(
+          {worker, it == entries_.end() ? 0 : it->second.received});
   }
   effects_.push_back(std::move(waiting));
 }
@@ -388,7 +439,8 @@ void Round::NoteComplete() {
   effects_.push_back(ReportComplete{{version_, std::move(complete)}});
 }
 
-// ---- Sending versions ---------------------------------------------------------------------------
+// ---- Sending versions
+// ---------------------------------------------------------------------------
 
 uint64_t Round::Credit() const {
   const int64_t window = config_.window == 0 ? config_.chunks : config_.window;
@@ -396,7 +448,8 @@ uint64_t Round::Credit() const {
 }
 
 bool Round::IsPublished(uint64_t version, int64_t local) const {
-  return version <= version_ || (version == version_ + 1 && chunks_[local] == ChunkState::kPublished);
+  return version <= version_ ||
+         (version == version_ + 1 && chunks_[local] == ChunkState::kPublished);
 }
 
 void Round::Publish(int64_t local) {
@@ -407,13 +460,16 @@ void Round::Publish(int64_t local) {
     if (recipient.feeding == next && recipient.wanted[local]) {
       recipient.wanted[local] = false;
       effects_.push_back(SendWeights{peer, version_ + 1, local, Credit()});
-    } else if (peer.role == Role::kWorker && recipient.feeding < next && recipient.proven + 1 == next) {
-      Feed(peer, recipient, version_ + 1, std::vector<bool>(config_.chunks, true));
+    } else if (peer.role == Role::kWorker && recipient.feeding < next &&
+               recipient.proven + 1 == next) {
+      Feed(peer, recipient, version_ + 1,
+           std::vector<bool>(config_.chunks, true));
     }
   }
 }
 
-void Round::Feed(const Peer& peer, Recipient& recipient, uint64_t version, std::vector<bool> wanted) {
+void Round::Feed(const Peer& peer, Recipient& recipient, uint64_t version,
+                 std::vector<bool> wanted) {
   recipient.feeding = static_cast<int64_t>(version);
   recipient.wanted = std::move(wanted);
   SendWanted(peer, recipient);
@@ -422,9 +478,11 @@ void Round::Feed(const Peer& peer, Recipient& recipient, uint64_t version, std::
 void Round::SendWanted(const Peer& peer, Recipient& recipient) {
   // From the layout's beginning: what the next forward pass reads first.
   for (int64_t local = 0; local < config_.chunks; ++local) {
-    if (!recipient.wanted[local] || !IsPublished(recipient.feeding, local)) continue;
+    if (!recipient.wanted[local] || !IsPublished(recipient.feeding, local))
+      continue;
     recipient.wanted[local] = false;
-    effects_.push_back(SendWeights{peer, static_cast<uint64_t>(recipient.feeding), local, Credit()});
+    effects_.push_back(SendWeights{
+        peer, static_cast<uint64_t>(recipient.feeding), local, Credit()});
   }
 }
 
@@ -433,8 +491,10 @@ void Round::Prove(const Peer& peer, uint64_t version) {
   if (it == recipients_.end() || version > version_) return;
   Recipient& recipient = it->second;
   recipient.proven = std::max(recipient.proven, static_cast<int64_t>(version));
-  // A worker that lags behind skips to the newest version once it has its old one whole.
-  if (peer.role == Role::kWorker && recipient.proven >= recipient.feeding && version < version_) {
+  // A worker that lags behind skips to the newest version once it has its old
+  // one whole.
+  if (peer.role == Role::kWorker && recipient.proven >= recipient.feeding &&
+      version < version_) {
     Feed(peer, recipient, version_, std::vector<bool>(config_.chunks, true));
   }
 }
@@ -444,21 +504,27 @@ void Round::On(NeedIn& event) {
   if (event.locals.empty()) {
     Prove(event.peer, event.version);
     if (recipient.feeding <= static_cast<int64_t>(event.version)) return;
-    // It has seen nothing of the version that it is being sent: that was lost with the old link.
-    for (int64_t i = 0; i < config_.chunks; ++i) recipient.wanted[i] = recipient.wanted[i] || event.mine[i];
+    // It has seen nothing of the version that it is being sent: that was lost
+    // with the old link.
+    for (int64_t i = 0; i < config_.chunks; ++i)
+      recipient.wanted[i] = recipient.wanted[i] || event.mine[i];
     SendWanted(event.peer, recipient);
     return;
   }
   event.locals.resize(config_.chunks);
-  const bool kept = event.version >= version_ ||
-                    std::find(older_.begin(), older_.end(), event.version) != older_.end();
+  const bool kept =
+      event.version >= version_ ||
+      std::find(older_.begin(), older_.end(), event.version) != older_.end();
   if (!kept) {
-    Feed(event.peer, recipient, version_, std::vector<bool>(config_.chunks, true));
+    Feed(event.peer, recipient, version_,
+         std::vector<bool>(config_.chunks, true));
     return;
   }
   if (recipient.feeding == static_cast<int64_t>(event.version)) {
-    // Another data link of the same peer: what either link lacks is still to be sent.
-    for (int64_t i = 0; i < config_.chunks; ++i) event.locals[i] = event.locals[i] || recipient.wanted[i];
+    // Another data link of the same peer: what either link lacks is still to be
+    // sent.
+    for (int64_t i = 0; i < config_.chunks; ++i)
+      event.locals[i] = event.locals[i] || recipient.wanted[i];
   }
   Feed(event.peer, recipient, event.version, std::move(event.locals));
 }
@@ -466,12 +532,16 @@ void Round::On(NeedIn& event) {
 void Round::DropOldVersions() {
   auto pinned = [this](uint64_t version) {
     for (const auto& [peer, recipient] : recipients_) {
-      if (recipient.feeding == static_cast<int64_t>(version) && recipient.proven < recipient.feeding) return true;
+      if (recipient.feeding == static_cast<int64_t>(version) &&
+          recipient.proven < recipient.feeding)
+        return true;
     }
     return false;
   };
-  // Whoever would keep a third old version alive is sent the newest one instead.
-  while (std::count_if(older_.begin(), older_.end(), pinned) > static_cast<int64_t>(kMaxOlderVersions)) {
+  // Whoever would keep a third old version alive is sent the newest one
+  // instead.
+  while (std::count_if(older_.begin(), older_.end(), pinned) >
+         static_cast<int64_t>(kMaxOlderVersions)) {
     const uint64_t oldest = *std::find_if(older_.begin(), older_.end(), pinned);
     for (auto& [peer, recipient] : recipients_) {
       if (recipient.feeding != static_cast<int64_t>(oldest)) continue;

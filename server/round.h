@@ -16,12 +16,15 @@ namespace parapet {
 
 // What a shard's rounds need to know of the job.
 struct RoundConfig {
-  int64_t chunks = 0;        // of this shard; may be 0
-  uint64_t version = 0;      // where the job starts
-  bool two_phase = false;    // clip_norm: reduce everything, hear the lead's scale, then step
-  bool report_always = false;  // quorum: the lead wants to know each time a worker is complete
+  int64_t chunks = 0;    // of this shard; may be 0
+  uint64_t version = 0;  // where the job starts
+  bool two_phase =
+      false;  // clip_norm: reduce everything, hear the lead's scale, then step
+  bool report_always =
+      false;  // quorum: the lead wants to know each time a worker is complete
   uint32_t max_samples = 1;  // of a worker in a round
-  int64_t window = 0;        // credit: chunks that a worker may be ahead of the reduction; 0: no limit
+  int64_t window = 0;        // credit: chunks that a worker may be ahead of the
+                             // reduction; 0: no limit
   DType wire = DType::kFloat32;
   absl::Duration report_after = absl::Seconds(1);
   absl::Duration patience = absl::Seconds(10);
@@ -35,15 +38,18 @@ struct Contribution {
   Payload data;
 };
 
-// The rounds of one shard, as a pure state machine: it is told what came and what is done, and says
-// what to do. It gathers every member's chunk, has it reduced in worker-id order once it is whole, and
-// keeps track of who has received which version. It holds payloads without reading them. See
+// The rounds of one shard, as a pure state machine: it is told what came and
+// what is done, and says what to do. It gathers every member's chunk, has it
+// reduced in worker-id order once it is whole, and keeps track of who has
+// received which version. It holds payloads without reading them. See
 // docs/architecture.md, "The round".
 //
-// Chunks are named by their local number on this shard. The k-th chunk in the order of pushes has
-// turn k = chunks - 1 - local. Credit is counted in turns over all rounds: round * chunks + turn.
+// Chunks are named by their local number on this shard. The k-th chunk in the
+// order of pushes has turn k = chunks - 1 - local. Credit is counted in turns
+// over all rounds: round * chunks + turn.
 //
-// Not thread-safe. Time is whatever the caller says, as long as it does not run backwards.
+// Not thread-safe. Time is whatever the caller says, as long as it does not run
+// backwards.
 class Round {
  public:
   // Events.
@@ -55,14 +61,15 @@ class Round {
     uint64_t round = 0;
     int64_t local = 0;
     Contribution contribution;
-    bool same_as_held = false;  // whether Held(...) has the same bytes; meaningless if there is none
+    bool same_as_held = false;  // whether Held(...) has the same bytes;
+                                // meaningless if there is none
   };
   struct AbstainIn {
     uint32_t worker = 0;
     uint64_t round = 0;
   };
-  // A peer has a new data link and lacks these chunks of a version (none: it has it whole). `mine` are
-  // the chunks that travel on that link.
+  // A peer has a new data link and lacks these chunks of a version (none: it
+  // has it whole). `mine` are the chunks that travel on that link.
   struct NeedIn {
     Peer peer;
     uint64_t version = 0;
@@ -95,11 +102,12 @@ class Round {
     double scale = 1;
   };
   struct TickIn {};
-  using Event = std::variant<LeaseIn, PushIn, AbstainIn, NeedIn, LinkIn, ReducedIn, SteppedIn, CloseIn,
-                             ScaleIn, TickIn>;
+  using Event = std::variant<LeaseIn, PushIn, AbstainIn, NeedIn, LinkIn,
+                             ReducedIn, SteppedIn, CloseIn, ScaleIn, TickIn>;
 
   // Effects.
-  struct Reduce {  // make version round + 1 of a chunk (two_phase: its aggregate only)
+  struct Reduce {  // make version round + 1 of a chunk (two_phase: its
+                   // aggregate only)
     uint64_t round = 0;
     int64_t local = 0;
     std::vector<Contribution> rows;  // in worker-id order
@@ -112,7 +120,8 @@ class Round {
     RoundFacts facts;
     double scale = 1;
   };
-  struct Carry {  // nobody took part: version round + 1 of the chunk is version round
+  struct Carry {  // nobody took part: version round + 1 of the chunk is version
+                  // round
     uint64_t round = 0;
     int64_t local = 0;
     bool step = true;  // false: a Step follows, as after Reduce
@@ -160,7 +169,8 @@ class Round {
   struct DropVersion {
     uint64_t version = 0;
   };
-  struct Waiting {  // for longer than patience: who has pushed how many of the shard's chunks
+  struct Waiting {  // for longer than patience: who has pushed how many of the
+                    // shard's chunks
     struct Who {
       uint32_t worker = 0;
       int64_t received = 0;
@@ -169,8 +179,10 @@ class Round {
     absl::Duration since;
     std::vector<Who> who;
   };
-  using Effect = std::variant<Reduce, Step, Carry, SendWeights, SendAck, SendNeed, Strike, ReportComplete,
-                              ReportDone, ReportNorm, TakeSnapshot, HashVersion, DropVersion, Waiting>;
+  using Effect =
+      std::variant<Reduce, Step, Carry, SendWeights, SendAck, SendNeed, Strike,
+                   ReportComplete, ReportDone, ReportNorm, TakeSnapshot,
+                   HashVersion, DropVersion, Waiting>;
 
   Round(const RoundConfig& config, absl::Time now);
 
@@ -178,15 +190,23 @@ class Round {
   // When a TickIn is due next; InfiniteFuture if never.
   absl::Time NextDeadline() const;
 
-  // The newest version that this shard has whole; also the number of the round that is open.
+  // The newest version that this shard has whole; also the number of the round
+  // that is open.
   uint64_t version() const { return version_; }
   // Whether version() is where the job stops.
   bool stopped() const { return stop_version_ == version_; }
-  // What is held for (worker, round, chunk), or null: to compare a repeated chunk with.
+  // What is held for (worker, round, chunk), or null: to compare a repeated
+  // chunk with.
   const Payload* Held(uint32_t worker, uint64_t round, int64_t local) const;
 
  private:
-  enum class ChunkState : uint8_t { kGathering, kReducing, kAggregated, kStepping, kPublished };
+  enum class ChunkState : uint8_t {
+    kGathering,
+    kReducing,
+    kAggregated,
+    kStepping,
+    kPublished
+  };
   enum class Slot : uint8_t { kEmpty, kHeld, kUsed };
 
   // A worker's part in the open round.
@@ -197,10 +217,11 @@ class Round {
     uint32_t samples = 0;
     bool abstained = false;
   };
-  // How far a peer is with receiving versions. It is idle when proven >= feeding.
+  // How far a peer is with receiving versions. It is idle when proven >=
+  // feeding.
   struct Recipient {
-    int64_t proven = -1;   // it has this version whole
-    int64_t feeding = -1;  // it is being sent this one
+    int64_t proven = -1;       // it has this version whole
+    int64_t feeding = -1;      // it is being sent this one
     std::vector<bool> wanted;  // chunks of `feeding` still to be sent
   };
 
@@ -215,13 +236,14 @@ class Round {
   void On(ScaleIn& event);
   void On(TickIn& event);
 
-  void Open();                       // begins round version_
-  void Refresh();                    // after a change of members: which chunks are ready now?
-  bool Finished() const;             // every chunk of the open round is published
-  void FinishRounds();               // completes versions as long as there are finished rounds
+  void Open();     // begins round version_
+  void Refresh();  // after a change of members: which chunks are ready now?
+  bool Finished() const;  // every chunk of the open round is published
+  void
+  FinishRounds();  // completes versions as long as there are finished rounds
   void CompleteVersion();
   void ActOnMarks(const Lease& lease, uint64_t version);
-  bool HasLease() const;             // whether a lease covers the open round
+  bool HasLease() const;  // whether a lease covers the open round
   const RoundFacts& Facts() const;
   void TryReduce(int64_t local);
   void StepAll();
@@ -232,7 +254,8 @@ class Round {
   bool RefuseContribution(uint32_t worker, uint64_t round, int64_t local);
   bool CheckPush(const PushIn& event, const Entry& entry);
   void Prove(const Peer& peer, uint64_t version);
-  void Feed(const Peer& peer, Recipient& recipient, uint64_t version, std::vector<bool> wanted);
+  void Feed(const Peer& peer, Recipient& recipient, uint64_t version,
+            std::vector<bool> wanted);
   void SendWanted(const Peer& peer, Recipient& recipient);
   bool IsPublished(uint64_t version, int64_t local) const;
   void DropOldVersions();
@@ -245,10 +268,11 @@ class Round {
 
   uint64_t version_;
   std::optional<uint64_t> stop_version_;
-  std::vector<Lease> leases_;              // those that still matter
-  std::map<uint64_t, IdSet> closes_;       // round -> who may still enter it
+  std::vector<Lease> leases_;         // those that still matter
+  std::map<uint64_t, IdSet> closes_;  // round -> who may still enter it
   std::map<Peer, Recipient> recipients_;
-  std::vector<uint64_t> older_;            // complete versions before version_ that are still kept
+  std::vector<uint64_t>
+      older_;  // complete versions before version_ that are still kept
 
   // The open round.
   absl::Time opened_;

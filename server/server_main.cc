@@ -2,4 +2,6 @@
 
 #include "server/program.h"
 
-int main(int argc, char** argv) { return parapet::RunServerProgram(argc, argv); }
+int main(int argc, char** argv) {
+  return parapet::RunServerProgram(argc, argv);
+}

@@ -10,39 +10,53 @@
 namespace parapet {
 namespace {
 
-float* Floats(const std::shared_ptr<std::byte>& buffer) { return reinterpret_cast<float*>(buffer.get()); }
+float* Floats(const std::shared_ptr<std::byte>& buffer) {
+  return reinterpret_cast<float*>(buffer.get());
+}
 
 }  // namespace
 
-Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer, DType wire, const Device& device)
-    : map_(map), server_(server), moments_(optimizer.moments()), wire_(wire), device_(device) {
+Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
+             DType wire, const Device& device)
+    : map_(map),
+      server_(server),
+      moments_(optimizer.moments()),
+      wire_(wire),
+      device_(device) {
   chunks_.resize(map_.ChunksOf(server));
-  const auto largest = static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements()));
+  const auto largest =
+      static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements()));
   // Two versions in turn, and one more for whoever is behind.
   pool_ = BufferPool::Create(largest * sizeof(float), 3 * chunks_.size());
   for (int64_t local = 0; local < chunks(); ++local) {
     chunks_[local].weights = pool_->Get();
     for (int m = 0; m < moments_; ++m) {
-      chunks_[local].moments[m] = MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
+      chunks_[local].moments[m] =
+          MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
     }
   }
 }
 
 void Store::Initialize(const Layout& layout, uint64_t seed, uint64_t version) {
   for (int64_t local = 0; local < chunks(); ++local) {
-    parapet::Initialize(layout, seed, RangeOf(local), Floats(chunks_[local].weights));
+    parapet::Initialize(layout, seed, RangeOf(local),
+                        Floats(chunks_[local].weights));
   }
   PublishFirst(version);
 }
 
-absl::Status Store::Load(Disk& disk, const Snapshot& snapshot, const Layout& layout) {
+absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
+                         const Layout& layout) {
   static constexpr const char* kMoments[2] = {"moment1", "moment2"};
   for (int64_t local = 0; local < chunks(); ++local) {
     const auto read = [&](const char* section, float* out) {
-      return ReadSection(disk, snapshot, layout, "server-", section, RangeOf(local), out);
+      return ReadSection(disk, snapshot, layout, "server-", section,
+                         RangeOf(local), out);
     };
     PARAPET_RETURN_IF_ERROR(read("weights", Floats(chunks_[local].weights)));
-    for (int m = 0; m < moments_; ++m) PARAPET_RETURN_IF_ERROR(read(kMoments[m], Floats(chunks_[local].moments[m])));
+    for (int m = 0; m < moments_; ++m)
+      PARAPET_RETURN_IF_ERROR(
+          read(kMoments[m], Floats(chunks_[local].moments[m])));
   }
   PublishFirst(snapshot.manifest.version);
   return absl::OkStatus();
@@ -54,7 +68,8 @@ void Store::PublishFirst(uint64_t version) {
     chunk.next = chunk.weights;
     if (wire_ != DType::kFloat32) {
       chunk.wire_next = pool_->Get();
-      device_.Encode(Floats(chunk.weights), RangeOf(local).size(), wire_, 1, chunk.wire_next.get());
+      device_.Encode(Floats(chunk.weights), RangeOf(local).size(), wire_, 1,
+                     chunk.wire_next.get());
     }
     Advance(local, version);
   }
@@ -62,7 +77,8 @@ void Store::PublishFirst(uint64_t version) {
 
 StepTarget Store::TargetOf(int64_t local) {
   Chunk& chunk = chunks_[local];
-  // Weights that are shared (published, or in a snapshot being written) must not change.
+  // Weights that are shared (published, or in a snapshot being written) must
+  // not change.
   const bool shared = wire_ == DType::kFloat32 || chunk.weights.use_count() > 1;
   chunk.next = shared ? pool_->Get() : chunk.weights;
   StepTarget target;
@@ -81,7 +97,8 @@ StepTarget Store::TargetOf(int64_t local) {
 void Store::Advance(int64_t local, uint64_t version) {
   Chunk& chunk = chunks_[local];
   chunk.weights = std::move(chunk.next);
-  const std::shared_ptr<std::byte> wire = wire_ == DType::kFloat32 ? chunk.weights : std::move(chunk.wire_next);
+  const std::shared_ptr<std::byte> wire =
+      wire_ == DType::kFloat32 ? chunk.weights : std::move(chunk.wire_next);
   std::vector<Payload>& all = published_[version];
   all.resize(chunks_.size());
   all[local] = Payload(wire, wire.get(), WireBytes(local));
@@ -115,7 +132,8 @@ uint64_t Store::MasterHash() const {
   uint64_t sum = 0;
   for (int64_t local = 0; local < chunks(); ++local) {
     const Range range = RangeOf(local);
-    const absl::Span<const std::byte> bytes(chunks_[local].weights.get(), range.size() * sizeof(float));
+    const absl::Span<const std::byte> bytes(chunks_[local].weights.get(),
+                                            range.size() * sizeof(float));
     sum += HashLeaves(bytes, range.begin, sizeof(float), map_.leaf_elements());
   }
   return sum;
@@ -124,7 +142,8 @@ uint64_t Store::MasterHash() const {
 uint64_t Store::WireHash(uint64_t version) const {
   uint64_t sum = 0;
   for (int64_t local = 0; local < chunks(); ++local) {
-    sum += HashLeaves(Published(version, local).bytes(), RangeOf(local).begin, SizeOf(wire_), map_.leaf_elements());
+    sum += HashLeaves(Published(version, local).bytes(), RangeOf(local).begin,
+                      SizeOf(wire_), map_.leaf_elements());
   }
   return sum;
 }
@@ -132,7 +151,8 @@ uint64_t Store::WireHash(uint64_t version) const {
 Store::Frozen Store::Freeze() const {
   Frozen frozen;
   frozen.sections.push_back({"weights", {}, {}});
-  for (int m = 0; m < moments_; ++m) frozen.sections.push_back({m == 0 ? "moment1" : "moment2", {}, {}});
+  for (int m = 0; m < moments_; ++m)
+    frozen.sections.push_back({m == 0 ? "moment1" : "moment2", {}, {}});
   for (int64_t local = 0; local < chunks(); ++local) {
     const Range range = RangeOf(local);
     frozen.sections[0].ranges.push_back(range);
@@ -140,7 +160,8 @@ Store::Frozen Store::Freeze() const {
     frozen.owners.push_back(chunks_[local].weights);
     for (int m = 0; m < moments_; ++m) {
       const std::shared_ptr<std::byte> copy = pool_->Get();
-      std::memcpy(copy.get(), chunks_[local].moments[m].get(), range.size() * sizeof(float));
+      std::memcpy(copy.get(), chunks_[local].moments[m].get(),
+                  range.size() * sizeof(float));
       frozen.sections[1 + m].ranges.push_back(range);
       frozen.sections[1 + m].values.push_back(Floats(copy));
       frozen.owners.push_back(copy);

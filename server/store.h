@@ -16,20 +16,25 @@
 
 namespace parapet {
 
-// One shard's memory: weights, optimizer moments, and the published versions of the weights. Weights
-// and moments are float32. A published chunk is immutable and shared with whoever is being sent it; on
-// a float32 wire it is the weights themselves, so that a step writes each weight once.
+// One shard's memory: weights, optimizer moments, and the published versions of
+// the weights. Weights and moments are float32. A published chunk is immutable
+// and shared with whoever is being sent it; on a float32 wire it is the weights
+// themselves, so that a step writes each weight once.
 //
-// The owner's thread calls everything; between TargetOf and Advance the memory of that chunk may be
-// used by another thread.
+// The owner's thread calls everything; between TargetOf and Advance the memory
+// of that chunk may be used by another thread.
 class Store {
  public:
-  Store(const ShardMap& map, int server, const OptimizerConfig& optimizer, DType wire, const Device& device);
+  Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
+        DType wire, const Device& device);
 
   int64_t chunks() const { return static_cast<int64_t>(chunks_.size()); }
-  Range RangeOf(int64_t local) const { return map_.ChunkRange(map_.ChunkOf(server_, local)); }
+  Range RangeOf(int64_t local) const {
+    return map_.ChunkRange(map_.ChunkOf(server_, local));
+  }
 
-  // Start: fresh weights, or those of a snapshot with their moments. Then `version` is published.
+  // Start: fresh weights, or those of a snapshot with their moments. Then
+  // `version` is published.
   void Initialize(const Layout& layout, uint64_t seed, uint64_t version);
   absl::Status Load(Disk& disk, const Snapshot& snapshot, const Layout& layout);
 
@@ -39,19 +44,23 @@ class Store {
   void Advance(int64_t local, uint64_t version);
   // Version `version` of this chunk is the one before.
   void Carry(int64_t local, uint64_t version);
-  // Room for a chunk's aggregate while the lead works out its scale; freed by DropAggregates.
+  // Room for a chunk's aggregate while the lead works out its scale; freed by
+  // DropAggregates.
   float* AggregateOf(int64_t local);
-  bool HasAggregate(int64_t local) const { return chunks_[local].aggregate != nullptr; }
+  bool HasAggregate(int64_t local) const {
+    return chunks_[local].aggregate != nullptr;
+  }
   void DropAggregates();
 
   Payload Published(uint64_t version, int64_t local) const;
   void Drop(uint64_t version);
-  // This shard's part of the hashes of the newest version: of the weights, and as sent.
+  // This shard's part of the hashes of the newest version: of the weights, and
+  // as sent.
   uint64_t MasterHash() const;
   uint64_t WireHash(uint64_t version) const;
 
-  // Everything a snapshot of this moment needs, kept from later steps: shares the weights, copies the
-  // moments.
+  // Everything a snapshot of this moment needs, kept from later steps: shares
+  // the weights, copies the moments.
   struct Frozen {
     std::vector<Section> sections;
     std::vector<std::shared_ptr<const void>> owners;
@@ -60,14 +69,18 @@ class Store {
 
  private:
   struct Chunk {
-    std::shared_ptr<std::byte> weights, next;       // next: while a step is under way
-    std::shared_ptr<std::byte> wire_next;           // likewise, where the wire is not float32
+    std::shared_ptr<std::byte> weights,
+        next;  // next: while a step is under way
+    std::shared_ptr<std::byte>
+        wire_next;  // likewise, where the wire is not float32
     std::shared_ptr<std::byte> moments[2];
     std::shared_ptr<std::byte> aggregate;
   };
 
   void PublishFirst(uint64_t version);
-  size_t WireBytes(int64_t local) const { return static_cast<size_t>(RangeOf(local).size() * SizeOf(wire_)); }
+  size_t WireBytes(int64_t local) const {
+    return static_cast<size_t>(RangeOf(local).size() * SizeOf(wire_));
+  }
 
   const ShardMap map_;
   const int server_;

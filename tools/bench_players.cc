@@ -29,11 +29,15 @@ namespace {
 double CpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) +
+           1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// ---- Processes ----------------------------------------------------------------------------------
+// ---- Processes
+// ----------------------------------------------------------------------------------
 
 struct Child {
   pid_t pid = -1;
@@ -41,7 +45,8 @@ struct Child {
   std::string text;
 };
 
-[[noreturn]] void Play(const std::function<absl::StatusOr<PlayerReport>()>& player, int fd) {
+[[noreturn]] void Play(
+    const std::function<absl::StatusOr<PlayerReport>()>& player, int fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   absl::StatusOr<PlayerReport> report = player();
   nlohmann::json json;
@@ -60,9 +65,11 @@ struct Child {
   _exit(0);
 }
 
-absl::StatusOr<Child> Start(const std::function<absl::StatusOr<PlayerReport>()>& player) {
+absl::StatusOr<Child> Start(
+    const std::function<absl::StatusOr<PlayerReport>()>& player) {
   int ends[2];
-  if (pipe(ends) != 0) return absl::ResourceExhaustedError("no pipe is to be had");
+  if (pipe(ends) != 0)
+    return absl::ResourceExhaustedError("no pipe is to be had");
   std::fflush(nullptr);
   const pid_t pid = fork();
   if (pid < 0) return absl::ResourceExhaustedError("no process is to be had");
@@ -85,11 +92,15 @@ absl::Status ReadAll(std::vector<Child>& children, double timeout_seconds) {
     }
     if (fds.empty()) return absl::OkStatus();
     const int64_t left = absl::ToInt64Milliseconds(deadline - clock.Now());
-    if (left <= 0) return absl::DeadlineExceededError("a process of the benchmark did not end in time");
+    if (left <= 0)
+      return absl::DeadlineExceededError(
+          "a process of the benchmark did not end in time");
     poll(fds.data(), fds.size(), static_cast<int>(left));
     for (const pollfd& ready : fds) {
       if (ready.revents == 0) continue;
-      auto child = std::find_if(children.begin(), children.end(), [&](const Child& c) { return c.fd == ready.fd; });
+      auto child =
+          std::find_if(children.begin(), children.end(),
+                       [&](const Child& c) { return c.fd == ready.fd; });
       char buffer[65536];
       const ssize_t got = read(ready.fd, buffer, sizeof(buffer));
       if (got > 0) {
@@ -104,20 +115,29 @@ absl::Status ReadAll(std::vector<Child>& children, double timeout_seconds) {
 
 absl::StatusOr<PlayerReport> ParseReport(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return absl::InternalError("a process of the benchmark died");
-  if (json.contains("error")) return absl::InternalError(json["error"].get<std::string>());
-  return PlayerReport{json["round_ms"].get<std::vector<double>>(), json["cpu_seconds"].get<double>()};
+  if (json.is_discarded())
+    return absl::InternalError("a process of the benchmark died");
+  if (json.contains("error"))
+    return absl::InternalError(json["error"].get<std::string>());
+  return PlayerReport{json["round_ms"].get<std::vector<double>>(),
+                      json["cpu_seconds"].get<double>()};
 }
 
-// ---- Parapet's players --------------------------------------------------------------------------
+// ---- Parapet's players
+// --------------------------------------------------------------------------
 
 constexpr int64_t kMaxTcpPortTries = 20;
 
-std::string ServerAddress(const RoundBench& bench, const std::string& dir, const char* kind, int index) {
-  if (bench.transport == "ipc") return absl::StrCat("ipc://", dir, "/", kind, "-", index);
-  // A range that depends on the process, below those that the system gives out by itself.
-  const int base = 20000 + static_cast<int>(getpid() % 400) * static_cast<int>(kMaxTcpPortTries);
-  return absl::StrCat("tcp://127.0.0.1:", base + index + (kind[0] == 'e' ? 10 : 0));
+std::string ServerAddress(const RoundBench& bench, const std::string& dir,
+                          const char* kind, int index) {
+  if (bench.transport == "ipc")
+    return absl::StrCat("ipc://", dir, "/", kind, "-", index);
+  // A range that depends on the process, below those that the system gives out
+  // by itself.
+  const int base = 20000 + static_cast<int>(getpid() % 400) *
+                               static_cast<int>(kMaxTcpPortTries);
+  return absl::StrCat("tcp://127.0.0.1:",
+                      base + index + (kind[0] == 'e' ? 10 : 0));
 }
 
 JobConfig MakeJob(const RoundBench& bench) {
@@ -135,14 +155,17 @@ JobConfig MakeJob(const RoundBench& bench) {
 }
 
 absl::StatusOr<Layout> MakeLayout(const RoundBench& bench) {
-  return Layout::Create({{"flat", {std::max<int64_t>(1, bench.bytes / 4)}, {}}});
+  return Layout::Create(
+      {{"flat", {std::max<int64_t>(1, bench.bytes / 4)}, {}}});
 }
 
-absl::StatusOr<ShardMap> MakeMap(const RoundBench& bench, const Layout& layout) {
+absl::StatusOr<ShardMap> MakeMap(const RoundBench& bench,
+                                 const Layout& layout) {
   return ShardMap::Create(layout.elements(), bench.servers, bench.chunk);
 }
 
-absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench, const std::string& dir, int index) {
+absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
+                                        const std::string& dir, int index) {
   PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
   const auto transport = net::MakeZmqTransport({});
@@ -156,11 +179,12 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench, const std::stri
   config.listen = ServerAddress(bench, dir, "server", index);
   config.lead = ServerAddress(bench, dir, "server", 0);
   config.job = MakeJob(bench);
-  config.samples = static_cast<uint64_t>(bench.workers) * static_cast<uint64_t>(config.job.rounds);
+  config.samples = static_cast<uint64_t>(bench.workers) *
+                   static_cast<uint64_t>(config.job.rounds);
   config.nonce = SystemRandom();
   ServerNode node(config, layout, map,
-                  {transport.get(), reducer.get(), writer.get(), device.get(), disk.get(), logger.get(), nullptr,
-                   SystemRandom},
+                  {transport.get(), reducer.get(), writer.get(), device.get(),
+                   disk.get(), logger.get(), nullptr, SystemRandom},
                   {}, clock.Now());
   PARAPET_RETURN_IF_ERROR(node.Start(clock.Now()).status());
   std::vector<net::Event> events;
@@ -169,16 +193,19 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench, const std::stri
     if (node.outcome()) break;
     events.clear();
     const absl::Duration wait =
-        std::clamp(node.NextDeadline() - clock.Now(), absl::ZeroDuration(), absl::Milliseconds(100));
+        std::clamp(node.NextDeadline() - clock.Now(), absl::ZeroDuration(),
+                   absl::Milliseconds(100));
     PARAPET_RETURN_IF_ERROR(transport->Poll(wait, &events));
     const absl::Time now = clock.Now();
     for (net::Event& event : events) node.Handle(std::move(event), now);
   }
-  if (node.outcome()->code != Code::kOk) return absl::InternalError(node.outcome()->words);
+  if (node.outcome()->code != Code::kOk)
+    return absl::InternalError(node.outcome()->words);
   return PlayerReport{};
 }
 
-absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench, const std::string& dir, int id) {
+absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench,
+                                        const std::string& dir, int id) {
   PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
   const JobConfig job = MakeJob(bench);
@@ -189,10 +216,13 @@ absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench, const std::stri
   config.session.self = {Role::kWorker, static_cast<uint32_t>(id)};
   config.session.nonce = SystemRandom();
   config.session.layout_hash = layout.hash();
-  config.session.samples = static_cast<uint64_t>(bench.workers) * static_cast<uint64_t>(job.rounds);
+  config.session.samples =
+      static_cast<uint64_t>(bench.workers) * static_cast<uint64_t>(job.rounds);
   config.session.job = job.ToText();
-  for (int s = 0; s < bench.servers; ++s) config.servers.push_back(ServerAddress(bench, dir, "server", s));
-  Client client(config, map, net::MakeZmqTransport({}), device.get(), &clock, logger.get(), nullptr);
+  for (int s = 0; s < bench.servers; ++s)
+    config.servers.push_back(ServerAddress(bench, dir, "server", s));
+  Client client(config, map, net::MakeZmqTransport({}), device.get(), &clock,
+                logger.get(), nullptr);
   PARAPET_RETURN_IF_ERROR(client.Join().status());
 
   PlayerReport report;
@@ -203,12 +233,14 @@ absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench, const std::stri
     float* gradient = client.BeginRound(next);
     PARAPET_RETURN_IF_ERROR(client.Await({0, layout.elements()}));
     const absl::Time now = clock.Now();
-    if (done > bench.warmup) report.round_ms.push_back(absl::ToDoubleMilliseconds(now - began));
+    if (done > bench.warmup)
+      report.round_ms.push_back(absl::ToDoubleMilliseconds(now - began));
     if (next.kind == Client::Next::Kind::kEnd) break;
     if (done == 0) std::fill(gradient, gradient + layout.elements(), 1e-3f);
     ++done;
     began = clock.Now();
-    for (int64_t chunk = map.chunks() - 1; chunk >= 0; --chunk) client.Push(map.ChunkRange(chunk));
+    for (int64_t chunk = map.chunks() - 1; chunk >= 0; --chunk)
+      client.Push(map.ChunkRange(chunk));
     client.EndRound(0, 0, {});
   }
   PARAPET_RETURN_IF_ERROR(client.Leave());
@@ -218,7 +250,8 @@ absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench, const std::stri
 }  // namespace
 
 absl::StatusOr<std::vector<PlayerReport>> RunPlayers(
-    const std::vector<std::function<absl::StatusOr<PlayerReport>()>>& players, double timeout_seconds) {
+    const std::vector<std::function<absl::StatusOr<PlayerReport>()>>& players,
+    double timeout_seconds) {
   std::vector<Child> children;
   absl::Status status;
   for (const auto& player : players) {
@@ -244,26 +277,34 @@ absl::StatusOr<std::vector<PlayerReport>> RunPlayers(
   return reports;
 }
 
-absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(const RoundBench& bench, const std::string& dir) {
+absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(
+    const RoundBench& bench, const std::string& dir) {
   std::vector<std::function<absl::StatusOr<PlayerReport>()>> players;
-  for (int w = 0; w < bench.workers; ++w) players.push_back([=] { return PlayWorker(bench, dir, w); });
-  for (int s = 0; s < bench.servers; ++s) players.push_back([=] { return PlayServer(bench, dir, s); });
+  for (int w = 0; w < bench.workers; ++w)
+    players.push_back([=] { return PlayWorker(bench, dir, w); });
+  for (int s = 0; s < bench.servers; ++s)
+    players.push_back([=] { return PlayServer(bench, dir, s); });
   return RunPlayers(players, 300);
 }
 
-absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench, const std::string& dir) {
+absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench,
+                                                     const std::string& dir) {
   PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
   const int rounds = bench.rounds + bench.warmup;
   std::vector<std::string> addresses;
-  for (int s = 0; s < bench.servers; ++s) addresses.push_back(ServerAddress(bench, dir, "echo", s));
+  for (int s = 0; s < bench.servers; ++s)
+    addresses.push_back(ServerAddress(bench, dir, "echo", s));
   const auto bytes = static_cast<size_t>(map.ChunkRange(0).size() * 4);
   std::vector<std::function<absl::StatusOr<PlayerReport>()>> players;
   for (int w = 0; w < bench.workers; ++w) {
     players.push_back([=]() -> absl::StatusOr<PlayerReport> {
-      PARAPET_ASSIGN_OR_RETURN(const auto times, net::RunZmqEchoClient(addresses, map.chunks(), bytes, rounds));
+      PARAPET_ASSIGN_OR_RETURN(
+          const auto times,
+          net::RunZmqEchoClient(addresses, map.chunks(), bytes, rounds));
       PlayerReport report;
-      for (size_t i = static_cast<size_t>(bench.warmup); i < times.size(); ++i) {
+      for (size_t i = static_cast<size_t>(bench.warmup); i < times.size();
+           ++i) {
         report.round_ms.push_back(absl::ToDoubleMilliseconds(times[i]));
       }
       return report;

@@ -16,27 +16,30 @@ struct PlayerReport {
   double cpu_seconds = 0;        // of the whole process
 };
 
-// Runs each function in a process of its own, forked from this one (which must have no other thread),
-// and collects what they return. A process that fails or outlives `timeout_seconds` fails the call; none
-// is left behind.
+// Runs each function in a process of its own, forked from this one (which must
+// have no other thread), and collects what they return. A process that fails or
+// outlives `timeout_seconds` fails the call; none is left behind.
 absl::StatusOr<std::vector<PlayerReport>> RunPlayers(
-    const std::vector<std::function<absl::StatusOr<PlayerReport>()>>& players, double timeout_seconds);
+    const std::vector<std::function<absl::StatusOr<PlayerReport>()>>& players,
+    double timeout_seconds);
 
 struct RoundBench {
   std::string transport = "ipc";  // or "tcp"
   int workers = 1;
   int servers = 1;
-  int64_t bytes = 64 << 20;       // of gradients a worker pushes in a round
-  int64_t chunk = 0;              // elements; 0 chooses
+  int64_t bytes = 64 << 20;  // of gradients a worker pushes in a round
+  int64_t chunk = 0;         // elements; 0 chooses
   int rounds = 50;
   int warmup = 5;
 };
 
 // Parapet's own processes: a report for each worker, then for each server.
-absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(const RoundBench& bench, const std::string& dir);
+absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(
+    const RoundBench& bench, const std::string& dir);
 
 // The same number of processes that echo the same frames with bare libzmq.
-absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench, const std::string& dir);
+absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench,
+                                                     const std::string& dir);
 
 }  // namespace parapet
 

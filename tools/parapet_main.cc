@@ -13,7 +13,8 @@ namespace {
 
 // `parapet bench WHAT`.
 int RunBench(int argc, char** argv) {
-  if (argc >= 2 && std::strcmp(argv[1], "round") == 0) return parapet::RunBenchRound(argc - 1, argv + 1);
+  if (argc >= 2 && std::strcmp(argv[1], "round") == 0)
+    return parapet::RunBenchRound(argc - 1, argv + 1);
   std::fputs("usage: parapet bench round [--flags]\n", stderr);
   return parapet::kExitUsage;
 }
@@ -32,7 +33,8 @@ constexpr Command kCommands[] = {
 
 int Usage(FILE* out, int code) {
   std::fputs("usage: parapet COMMAND [--flags]\n\n", out);
-  for (const Command& command : kCommands) std::fprintf(out, "  %-8s %s\n", command.name, command.what);
+  for (const Command& command : kCommands)
+    std::fprintf(out, "  %-8s %s\n", command.name, command.what);
   std::fputs("\nparapet COMMAND --help says more.\n", out);
   return code;
 }
@@ -42,9 +44,11 @@ int Usage(FILE* out, int code) {
 int main(int argc, char** argv) {
   parapet::SetUpProcess();
   if (argc < 2) return Usage(stderr, parapet::kExitUsage);
-  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0) return Usage(stdout, 0);
+  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0)
+    return Usage(stdout, 0);
   for (const Command& command : kCommands) {
-    if (std::strcmp(argv[1], command.name) == 0) return command.run(argc - 1, argv + 1);
+    if (std::strcmp(argv[1], command.name) == 0)
+      return command.run(argc - 1, argv + 1);
   }
   std::fprintf(stderr, "parapet: no command '%s'\n", argv[1]);
   return Usage(stderr, parapet::kExitUsage);

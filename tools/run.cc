@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/flags.h"
+#include "common/rule.h"
 #include "tools/launcher.h"
 #include "tools/run_env.h"
 #include "tools/run_output.h"
@@ -79,7 +80,7 @@ int RunPlanned(const RunFlags& flags, RunPlan* plan, bool terminal) {
 
 int RunJob(int argc, char** argv) {
   EnsureStandardStreams();
-  const absl::StatusOr<RunFlags> flags = ParseRunFlags(argc, argv);
+  const absl::StatusOr<RunFlags> flags = ParseRunFlags(argc, argv, CheckRule);
   if (!flags.ok()) return Refuse(flags.status(), kExitUsage);
   if (!flags->print.empty()) {
     WriteOut(STDOUT_FILENO, flags->print);

@@ -14,12 +14,14 @@ namespace {
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
 // Leases that are kept: more than the lead has out at a time.
 constexpr size_t kKeptLeases = 32;
-// Whole gradients in flight at once: the one being made, and those of rounds that went on without us.
+// Whole gradients in flight at once: the one being made, and those of rounds
+// that went on without us.
 constexpr size_t kIdleGradients = 3;
 
 }  // namespace
 
-// Takes what the session brings, on the client's thread, and leaves it for the training loop.
+// Takes what the session brings, on the client's thread, and leaves it for the
+// training loop.
 class Client::Observer final : public ClientObserver {
  public:
   explicit Observer(Client* client) : client_(client) {}
@@ -34,7 +36,8 @@ class Client::Observer final : public ClientObserver {
   void OnLease(const Lease& lease) override {
     absl::MutexLock lock(&client_->mutex_);
     client_->leases_.push_back(lease);
-    if (client_->leases_.size() > kKeptLeases) client_->leases_.erase(client_->leases_.begin());
+    if (client_->leases_.size() > kKeptLeases)
+      client_->leases_.erase(client_->leases_.begin());
     client_->news_.SignalAll();
   }
 
@@ -42,8 +45,11 @@ class Client::Observer final : public ClientObserver {
     absl::MutexLock lock(&client_->mutex_);
     Client& c = *client_;
     c.version_ = version;
-    // The loop may still be working with the round it began; everything else is old.
-    std::erase_if(c.slots_, [&](const auto& slot) { return slot.first != version && slot.first != c.begun_; });
+    // The loop may still be working with the round it began; everything else is
+    // old.
+    std::erase_if(c.slots_, [&](const auto& slot) {
+      return slot.first != version && slot.first != c.begun_;
+    });
     c.slots_[version].chunks.resize(c.map_.chunks());
     c.news_.SignalAll();
   }
@@ -54,7 +60,8 @@ class Client::Observer final : public ClientObserver {
     slot.chunks[chunk] = std::move(data);
     ++slot.present;
     const bool whole = slot.present == client_->map_.chunks();
-    if (whole || slot.present == 1 || chunk == client_->wanted_chunk_) client_->news_.SignalAll();
+    if (whole || slot.present == 1 || chunk == client_->wanted_chunk_)
+      client_->news_.SignalAll();
   }
 
   uint64_t HashOf(uint64_t version) override {
@@ -63,8 +70,8 @@ class Client::Observer final : public ClientObserver {
     uint64_t sum = 0;
     const std::vector<Payload>& chunks = client_->slots_[version].chunks;
     for (int64_t i = 0; i < c.map_.chunks(); ++i) {
-      sum += HashLeaves(chunks[i].bytes(), c.map_.ChunkRange(i).begin, SizeOf(c.config_.session.wire),
-                        c.map_.leaf_elements());
+      sum += HashLeaves(chunks[i].bytes(), c.map_.ChunkRange(i).begin,
+                        SizeOf(c.config_.session.wire), c.map_.leaf_elements());
     }
     return sum;
   }
@@ -79,8 +86,9 @@ class Client::Observer final : public ClientObserver {
   Client* const client_;
 };
 
-Client::Client(ClientConfig config, const ShardMap& map, std::unique_ptr<net::Transport> transport,
-               const Device* device, Clock* clock, Logger* logger, Trace* trace)
+Client::Client(ClientConfig config, const ShardMap& map,
+               std::unique_ptr<net::Transport> transport, const Device* device,
+               Clock* clock, Logger* logger, Trace* trace)
     : config_(std::move(config)),
       map_(map),
       transport_(std::move(transport)),
@@ -88,8 +96,11 @@ Client::Client(ClientConfig config, const ShardMap& map, std::unique_ptr<net::Tr
       clock_(clock),
       logger_(logger),
       trace_(trace),
-      gradients_(BufferPool::Create(map.elements() * sizeof(float), kIdleGradients)),
-      wires_(BufferPool::Create(std::min(map.chunk_elements(), map.elements()) * sizeof(float), 2 * map.chunks())),
+      gradients_(
+          BufferPool::Create(map.elements() * sizeof(float), kIdleGradients)),
+      wires_(BufferPool::Create(
+          std::min(map.chunk_elements(), map.elements()) * sizeof(float),
+          2 * map.chunks())),
       copied_(map.chunks()),
       filled_(map.chunks()),
       observer_(std::make_unique<Observer>(this)),
@@ -101,18 +112,22 @@ Client::~Client() {
   thread_.join();
 }
 
-// ---- The client's thread ------------------------------------------------------------------------
+// ---- The client's thread
+// ------------------------------------------------------------------------
 
 void Client::Loop() {
-  ClientCore core(config_.session, map_, config_.servers, transport_.get(), observer_.get(), logger_, clock_->Now());
+  ClientCore core(config_.session, map_, config_.servers, transport_.get(),
+                  observer_.get(), logger_, clock_->Now());
   std::vector<net::Event> events;
   bool stop_told = false;
   while (!quit_ && !core.finished()) {
     core.Tick(clock_->Now());
-    const absl::Duration wait = std::clamp(core.NextDeadline() - clock_->Now(), absl::ZeroDuration(), kLongestPoll);
+    const absl::Duration wait = std::clamp(core.NextDeadline() - clock_->Now(),
+                                           absl::ZeroDuration(), kLongestPoll);
     events.clear();
     const absl::Status polled = transport_->Poll(wait, &events);
-    if (!polled.ok()) return observer_->OnFinish(Code::kFailed, std::string(polled.message()));
+    if (!polled.ok())
+      return observer_->OnFinish(Code::kFailed, std::string(polled.message()));
     const absl::Time now = clock_->Now();
     for (net::Event& event : events) core.Handle(std::move(event), now);
     std::vector<std::function<void(ClientCore&, absl::Time)>> commands;
@@ -122,7 +137,9 @@ void Client::Loop() {
     }
     for (auto& command : commands) command(core, now);
     if (!stop_ || std::exchange(stop_told, true)) continue;
-    if (!admitted()) return observer_->OnFinish(Code::kStopped, "stopped before the job began");
+    if (!admitted())
+      return observer_->OnFinish(Code::kStopped,
+                                 "stopped before the job began");
     core.TellLead(StoppingMessage{"was asked to stop"}, now);
   }
 }
@@ -140,7 +157,8 @@ void Client::Command(std::function<void(ClientCore&, absl::Time)> command) {
   transport_->Wake();
 }
 
-// ---- The training loop's thread -----------------------------------------------------------------
+// ---- The training loop's thread
+// -----------------------------------------------------------------
 
 absl::Status Client::EndStatus() const {
   const bool well = ExitCodeOf(finish_->first) == 0;
@@ -157,7 +175,8 @@ absl::StatusOr<std::string> Client::Join() {
 
 std::optional<Client::Next> Client::TryNext() const {
   auto slot = slots_.find(version_);
-  if (slot == slots_.end() || (begun_ && version_ <= *begun_)) return std::nullopt;
+  if (slot == slots_.end() || (begun_ && version_ <= *begun_))
+    return std::nullopt;
   const bool whole = slot->second.present == map_.chunks();
   const bool worker = config_.session.self.role == Role::kWorker;
   Next next;
@@ -167,7 +186,9 @@ std::optional<Client::Next> Client::TryNext() const {
     next.kind = Next::Kind::kEvaluate;
     return next;
   }
-  for (const Lease& lease : leases_) next.snapshot = next.snapshot || lease.HasMark(Mark::Kind::kSnapshot, version_);
+  for (const Lease& lease : leases_)
+    next.snapshot =
+        next.snapshot || lease.HasMark(Mark::Kind::kSnapshot, version_);
   for (const Lease& lease : leases_) {
     if (lease.HasMark(Mark::Kind::kStop, version_)) {
       if (!whole) return std::nullopt;
@@ -176,13 +197,16 @@ std::optional<Client::Next> Client::TryNext() const {
     }
     if (version_ < lease.from || version_ >= lease.until) continue;
     const RoundFacts& facts = lease.facts[version_ - lease.from];
-    const auto me = std::find_if(lease.members.begin(), lease.members.end(),
-                                 [&](const Member& m) { return m.id == config_.session.self.id; });
+    const auto me = std::find_if(
+        lease.members.begin(), lease.members.end(),
+        [&](const Member& m) { return m.id == config_.session.self.id; });
     if (me == lease.members.end()) continue;
     next.epoch = facts.epoch;
     const auto index = static_cast<uint64_t>(me - lease.members.begin());
-    next.share = config_.own_data ? OwnShareOf(facts.position, config_.batch, config_.session.samples)
-                                  : ShareOf(facts.position, facts.samples, lease.members.size(), index);
+    next.share = config_.own_data ? OwnShareOf(facts.position, config_.batch,
+                                               config_.session.samples)
+                                  : ShareOf(facts.position, facts.samples,
+                                            lease.members.size(), index);
     return next;
   }
   return std::nullopt;
@@ -217,14 +241,17 @@ absl::Status Client::WaitChunk(int64_t chunk, Payload* data) {
   while (true) {
     if (finish_) return EndStatus();
     auto slot = slots_.find(round_);
-    if (slot == slots_.end()) return absl::AbortedError("the version was given up");
+    if (slot == slots_.end())
+      return absl::AbortedError("the version was given up");
     if (!slot->second.chunks[chunk].empty()) {
       *data = slot->second.chunks[chunk];
       wanted_chunk_ = -1;
       return absl::OkStatus();
     }
-    // A newer version has begun before this one was whole: what is missing will not come any more.
-    if (version_ != round_) return absl::AbortedError("left behind: a newer version has begun");
+    // A newer version has begun before this one was whole: what is missing will
+    // not come any more.
+    if (version_ != round_)
+      return absl::AbortedError("left behind: a newer version has begun");
     wanted_chunk_ = chunk;
     news_.Wait(&mutex_);
   }
@@ -232,12 +259,14 @@ absl::Status Client::WaitChunk(int64_t chunk, Payload* data) {
 
 absl::Status Client::Fetch(Range range, float* weights) {
   if (range.size() <= 0) return absl::OkStatus();
-  for (int64_t chunk = map_.ChunkAt(range.begin); chunk <= map_.ChunkAt(range.end - 1); ++chunk) {
+  for (int64_t chunk = map_.ChunkAt(range.begin);
+       chunk <= map_.ChunkAt(range.end - 1); ++chunk) {
     if (copied_[chunk]) continue;
     Payload data;
     PARAPET_RETURN_IF_ERROR(WaitChunk(chunk, &data));
     const Range whole = map_.ChunkRange(chunk);
-    device_->Decode(data.data(), config_.session.wire, 1, whole.size(), weights + whole.begin);
+    device_->Decode(data.data(), config_.session.wire, 1, whole.size(),
+                    weights + whole.begin);
     copied_[chunk] = true;
   }
   return absl::OkStatus();
@@ -245,7 +274,8 @@ absl::Status Client::Fetch(Range range, float* weights) {
 
 absl::Status Client::Await(Range range) {
   if (range.size() <= 0) return absl::OkStatus();
-  for (int64_t chunk = map_.ChunkAt(range.begin); chunk <= map_.ChunkAt(range.end - 1); ++chunk) {
+  for (int64_t chunk = map_.ChunkAt(range.begin);
+       chunk <= map_.ChunkAt(range.end - 1); ++chunk) {
     Payload data;
     PARAPET_RETURN_IF_ERROR(WaitChunk(chunk, &data));
   }
@@ -265,30 +295,39 @@ void Client::Push(Range range) {
 
 void Client::SendChunk(int64_t chunk) {
   const Range range = map_.ChunkRange(chunk);
-  const float* values = reinterpret_cast<const float*>(gradient_.get()) + range.begin;
+  const float* values =
+      reinterpret_cast<const float*>(gradient_.get()) + range.begin;
   const DType wire = config_.session.wire;
   if (wire == DType::kFloat32) {
-    return HandOver(chunk, Payload(gradient_, values, range.size() * sizeof(float)));
+    return HandOver(chunk,
+                    Payload(gradient_, values, range.size() * sizeof(float)));
   }
   const std::shared_ptr<std::byte> encoded = wires_->Get();
-  overflowed_ += device_->Encode(values, range.size(), wire, config_.session.wire_scale, encoded.get());
+  overflowed_ += device_->Encode(values, range.size(), wire,
+                                 config_.session.wire_scale, encoded.get());
   Payload data(encoded, encoded.get(), range.size() * SizeOf(wire));
   if (wire == DType::kBFloat16) return HandOver(chunk, std::move(data));
   held_back_.push_back({chunk, std::move(data)});
 }
 
 void Client::HandOver(int64_t chunk, Payload data) {
-  Command([round = round_, chunk, samples = samples_, data = std::move(data)](ClientCore& core, absl::Time now) {
+  Command([round = round_, chunk, samples = samples_, data = std::move(data)](
+              ClientCore& core, absl::Time now) {
     core.ChunkReady(round, chunk, samples, data, now);
   });
 }
 
-void Client::EndRound(double loss_sum, uint64_t correct, const std::array<float, kPhases>& phases) {
+void Client::EndRound(double loss_sum, uint64_t correct,
+                      const std::array<float, kPhases>& phases) {
   gradient_.reset();
   if (overflowed_ > 0 && config_.session.wire == DType::kFloat16) {
-    logger_->warn("round {}: {} values of the gradient are too large for float16 with --wire_scale={}: abstains",
-                  round_, overflowed_, config_.session.wire_scale);
-    Command([round = round_](ClientCore& core, absl::Time now) { core.Abstain(round, now); });
+    logger_->warn(
+        "round {}: {} values of the gradient are too large for float16 with "
+        "--wire_scale={}: abstains",
+        round_, overflowed_, config_.session.wire_scale);
+    Command([round = round_](ClientCore& core, absl::Time now) {
+      core.Abstain(round, now);
+    });
   } else {
     for (auto& [chunk, data] : held_back_) HandOver(chunk, std::move(data));
   }
@@ -297,15 +336,21 @@ void Client::EndRound(double loss_sum, uint64_t correct, const std::array<float,
 }
 
 void Client::Abstain(const Next& next) {
-  Command([round = next.version](ClientCore& core, absl::Time now) { core.Abstain(round, now); });
+  Command([round = next.version](ClientCore& core, absl::Time now) {
+    core.Abstain(round, now);
+  });
 }
 
 void Client::TellLead(Body body) {
-  Command([body = std::move(body)](ClientCore& core, absl::Time now) { core.TellLead(body, now); });
+  Command([body = std::move(body)](ClientCore& core, absl::Time now) {
+    core.TellLead(body, now);
+  });
 }
 
 void Client::SetPhase(uint64_t round, Phase phase) {
-  Command([round, phase](ClientCore& core, absl::Time now) { core.SetPhase(round, phase, now); });
+  Command([round, phase](ClientCore& core, absl::Time now) {
+    core.SetPhase(round, phase, now);
+  });
 }
 
 void Client::RequestStop() {
@@ -321,7 +366,9 @@ absl::Status Client::Leave() {
 
 void Client::Quit(const std::string& why) {
   TellLead(LeaveMessage{why});
-  Command([this](ClientCore&, absl::Time) { observer_->OnFinish(Code::kFailed, "left"); });
+  Command([this](ClientCore&, absl::Time) {
+    observer_->OnFinish(Code::kFailed, "left");
+  });
   absl::MutexLock lock(&mutex_);
   while (!finish_) news_.Wait(&mutex_);
 }

@@ -27,58 +27,68 @@ namespace parapet {
 
 struct ClientConfig {
   SessionConfig session;
-  std::vector<std::string> servers;   // addresses, the lead's first
+  std::vector<std::string> servers;  // addresses, the lead's first
   uint64_t batch = 1;
-  bool own_data = false;              // --data_split=own
+  bool own_data = false;  // --data_split=own
 };
 
-// The library that a training loop uses: it joins a job, hands out versions of the weights and takes
-// gradients, while a thread of its own does the protocol. A worker's loop:
+// The library that a training loop uses: it joins a job, hands out versions of
+// the weights and takes gradients, while a thread of its own does the protocol.
+// A worker's loop:
 //
 //   while (true) {
 //     PARAPET_ASSIGN_OR_RETURN(Client::Next next, client->WaitNext());
 //     if (next.kind == Client::Next::Kind::kEnd) break;
 //     float* gradient = client->BeginRound(next);
 //     ... forward: client->Fetch(range, weights) before a range is read ...
-//     ... backward: client->Push(range) when a range of the gradient is final ...
-//     client->EndRound(loss_sum, correct, phases);
+//     ... backward: client->Push(range) when a range of the gradient is final
+//     ... client->EndRound(loss_sum, correct, phases);
 //   }
 //   return client->Leave();
 //
-// One thread calls everything but RequestStop. Waits end with an error when the job ends: the lead's
-// words are in it.
+// One thread calls everything but RequestStop. Waits end with an error when the
+// job ends: the lead's words are in it.
 class Client {
  public:
   struct Next {
     enum class Kind { kRound, kEvaluate, kEnd };
     Kind kind = Kind::kRound;
-    uint64_t version = 0;      // the weights to work with; also the number of the round
-    Share share;               // kRound: this worker's samples; count 0: call Abstain
+    uint64_t version =
+        0;        // the weights to work with; also the number of the round
+    Share share;  // kRound: this worker's samples; count 0: call Abstain
     uint64_t epoch = 0;
-    bool snapshot = false;     // the lead wants this worker's state as of this version (kRound, kEnd)
+    bool snapshot = false;  // the lead wants this worker's state as of this
+                            // version (kRound, kEnd)
   };
 
-  // All pointers must outlive the client. Starts its thread; joining goes on in the background.
-  Client(ClientConfig config, const ShardMap& map, std::unique_ptr<net::Transport> transport,
-         const Device* device, Clock* clock, Logger* logger, Trace* trace);
+  // All pointers must outlive the client. Starts its thread; joining goes on in
+  // the background.
+  Client(ClientConfig config, const ShardMap& map,
+         std::unique_ptr<net::Transport> transport, const Device* device,
+         Clock* clock, Logger* logger, Trace* trace);
   // Ends the thread at once: call Leave first to part in peace.
   ~Client();
 
-  // Waits to be admitted. Returns the folder of the snapshot that the job starts from, if any.
+  // Waits to be admitted. Returns the folder of the snapshot that the job
+  // starts from, if any.
   absl::StatusOr<std::string> Join();
   // Waits for the next thing to do.
   absl::StatusOr<Next> WaitNext();
 
-  // Begins the round that WaitNext gave. Returns the gradient's memory: all elements, for this round.
+  // Begins the round that WaitNext gave. Returns the gradient's memory: all
+  // elements, for this round.
   float* BeginRound(const Next& next);
-  // Waits for the weights of `range` and writes every chunk that holds some of it, whole, to its place
-  // in `weights`. Aborted if this worker was left behind: begin anew with WaitNext.
+  // Waits for the weights of `range` and writes every chunk that holds some of
+  // it, whole, to its place in `weights`. Aborted if this worker was left
+  // behind: begin anew with WaitNext.
   absl::Status Fetch(Range range, float* weights);
   // Likewise, but only waits: nothing is copied.
   absl::Status Await(Range range);
-  // The gradient of `range` is final. Each element once a round. A chunk is sent when it is complete.
+  // The gradient of `range` is final. Each element once a round. A chunk is
+  // sent when it is complete.
   void Push(Range range);
-  void EndRound(double loss_sum, uint64_t correct, const std::array<float, kPhases>& phases);
+  void EndRound(double loss_sum, uint64_t correct,
+                const std::array<float, kPhases>& phases);
   // Instead of BeginRound .. EndRound: nothing to contribute.
   void Abstain(const Next& next);
 
@@ -124,24 +134,27 @@ class Client {
   uint64_t round_ = 0;
   uint32_t samples_ = 0;
   std::vector<bool> copied_;
-  std::vector<int64_t> filled_;       // by chunk: elements of the gradient that are final
-  // On a float16 wire a gradient is held back until it is known to fit: a worker whose own gradient
-  // overflows abstains.
+  std::vector<int64_t>
+      filled_;  // by chunk: elements of the gradient that are final
+  // On a float16 wire a gradient is held back until it is known to fit: a
+  // worker whose own gradient overflows abstains.
   std::vector<std::pair<int64_t, Payload>> held_back_;
-  int64_t overflowed_ = 0;            // values of this round
+  int64_t overflowed_ = 0;  // values of this round
 
   // Between the two.
   mutable absl::Mutex mutex_;
-  std::vector<std::function<void(ClientCore&, absl::Time)>> commands_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void(ClientCore&, absl::Time)>> commands_
+      ABSL_GUARDED_BY(mutex_);
   bool admitted_ ABSL_GUARDED_BY(mutex_) = false;
   std::string snapshot_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lease> leases_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, VersionSlot> slots_ ABSL_GUARDED_BY(mutex_);
-  std::optional<uint64_t> begun_ ABSL_GUARDED_BY(mutex_);   // the last round that was given out
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;              // kEnd was given out
+  std::optional<uint64_t> begun_
+      ABSL_GUARDED_BY(mutex_);  // the last round that was given out
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // kEnd was given out
   std::optional<std::pair<Code, std::string>> finish_ ABSL_GUARDED_BY(mutex_);
-  int64_t wanted_chunk_ ABSL_GUARDED_BY(mutex_) = -1;       // what Fetch waits for
+  int64_t wanted_chunk_ ABSL_GUARDED_BY(mutex_) = -1;  // what Fetch waits for
   absl::CondVar news_;
 
   std::atomic<bool> stop_{false}, quit_{false};

@@ -14,35 +14,41 @@
 
 namespace parapet {
 
-// Who wants to know what a session brings. Called on the thread that drives the ClientCore.
+// Who wants to know what a session brings. Called on the thread that drives the
+// ClientCore.
 class ClientObserver {
  public:
   virtual ~ClientObserver() = default;
   virtual void OnAdmitted(uint64_t version, const std::string& snapshot) = 0;
   virtual void OnLease(const Lease& lease) = 0;
-  // Chunks that follow are of this version. What was received of the one before may be thrown away if
-  // it was not whole.
+  // Chunks that follow are of this version. What was received of the one before
+  // may be thrown away if it was not whole.
   virtual void OnVersion(uint64_t version) = 0;
   virtual void OnChunk(uint64_t version, int64_t chunk, Payload data) = 0;
-  // The version is whole and the lead wants its hash (over the bytes of its chunks, in leaves).
+  // The version is whole and the lead wants its hash (over the bytes of its
+  // chunks, in leaves).
   virtual uint64_t HashOf(uint64_t version) = 0;
   virtual void OnFinish(Code code, const std::string& words) = 0;
 };
 
-// A session with its transport, without threads: turns transport events into the session's events and
-// carries out its effects. The client's thread and the simulator both drive it.
+// A session with its transport, without threads: turns transport events into
+// the session's events and carries out its effects. The client's thread and the
+// simulator both drive it.
 class ClientCore {
  public:
-  // `servers`: one address each, the lead's first. All pointers must outlive this.
-  ClientCore(const SessionConfig& config, const ShardMap& map, std::vector<std::string> servers,
-             net::Transport* transport, ClientObserver* observer, Logger* logger, absl::Time now);
+  // `servers`: one address each, the lead's first. All pointers must outlive
+  // this.
+  ClientCore(const SessionConfig& config, const ShardMap& map,
+             std::vector<std::string> servers, net::Transport* transport,
+             ClientObserver* observer, Logger* logger, absl::Time now);
 
   void Handle(net::Event event, absl::Time now);
   void Tick(absl::Time now);
   absl::Time NextDeadline() const { return session_.NextDeadline(); }
 
   // From the owner's thread.
-  void ChunkReady(uint64_t round, int64_t chunk, uint32_t samples, Payload data, absl::Time now);
+  void ChunkReady(uint64_t round, int64_t chunk, uint32_t samples, Payload data,
+                  absl::Time now);
   void Abstain(uint64_t round, absl::Time now);
   void TellLead(Body body, absl::Time now);
   void SetPhase(uint64_t round, Phase phase, absl::Time now);

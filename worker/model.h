@@ -14,59 +14,71 @@
 
 namespace parapet {
 
-// Labelled inputs, row-major: `inputs` is count x features (images as C x H x W), already normalised.
+// Labelled inputs, row-major: `inputs` is count x features (images as C x H x
+// W), already normalised.
 struct Batch {
   const float* inputs = nullptr;
   const int32_t* labels = nullptr;
   int64_t count = 0;
 };
 
-// Where a pass meets the network. Either call may block; an error abandons the pass and is returned
-// by it.
+// Where a pass meets the network. Either call may block; an error abandons the
+// pass and is returned by it.
 struct PassHooks {
-  // Before the pass first reads weights of `range`: they must be in place when this returns.
+  // Before the pass first reads weights of `range`: they must be in place when
+  // this returns.
   std::function<absl::Status(Range range)> need_weights;
-  // The gradient of `range` is final. Ranges come once each, together the whole layout, from the
-  // layout's end to its beginning. The weights of `range` are still read until the next call, or the
-  // end of the pass: the layer below needs them.
+  // The gradient of `range` is final. Ranges come once each, together the whole
+  // layout, from the layout's end to its beginning. The weights of `range` are
+  // still read until the next call, or the end of the pass: the layer below
+  // needs them.
   std::function<absl::Status(Range range)> gradient_ready;
 };
 
 struct PassResult {
-  double loss_sum = 0;   // cross-entropy, summed over the samples
-  int64_t correct = 0;   // samples whose largest output is their label's (the first of equals)
+  double loss_sum = 0;  // cross-entropy, summed over the samples
+  int64_t correct =
+      0;  // samples whose largest output is their label's (the first of equals)
   int64_t samples = 0;
 };
 
-// A network with softmax cross-entropy at its end. Weights and gradients are flat vectors in layout
-// order that the caller owns. One thread uses a model; the same inputs give the same bits for the same
-// fingerprint.
+// A network with softmax cross-entropy at its end. Weights and gradients are
+// flat vectors in layout order that the caller owns. One thread uses a model;
+// the same inputs give the same bits for the same fingerprint.
 class Model {
  public:
   virtual ~Model() = default;
   virtual const Layout& layout() const = 0;
 
-  // Forward and backward: writes the gradient of the *mean* loss over the batch (layout().elements()
-  // floats, fully overwritten). batch.count >= 1; any count, another each time if need be.
-  virtual absl::StatusOr<PassResult> Train(const float* weights, const Batch& batch, float* gradient,
+  // Forward and backward: writes the gradient of the *mean* loss over the batch
+  // (layout().elements() floats, fully overwritten). batch.count >= 1; any
+  // count, another each time if need be.
+  virtual absl::StatusOr<PassResult> Train(const float* weights,
+                                           const Batch& batch, float* gradient,
                                            const PassHooks& hooks) = 0;
   // Forward only.
-  virtual absl::StatusOr<PassResult> Evaluate(const float* weights, const Batch& batch) = 0;
+  virtual absl::StatusOr<PassResult> Evaluate(const float* weights,
+                                              const Batch& batch) = 0;
 };
 
-// How the CPU computes: part of a worker's fingerprint, since oneDNN's bits depend on both.
+// How the CPU computes: part of a worker's fingerprint, since oneDNN's bits
+// depend on both.
 struct ComputeConfig {
   int threads = 1;
-  std::string isa = "default";  // "sse41", "avx2", "avx512" cap the instruction set
+  std::string isa =
+      "default";  // "sse41", "avx2", "avx512" cap the instruction set
 };
 
-// A model that common/model_spec.h describes: its layout is ModelLayout(spec, input).
-// InvalidArgument: the spec, the input or the threads. The instruction set is capped for the whole
-// process, once, and before its first model: FailedPrecondition if that is too late.
-absl::StatusOr<std::unique_ptr<Model>> MakeModel(const std::string& spec, const InputShape& input,
+// A model that common/model_spec.h describes: its layout is ModelLayout(spec,
+// input). InvalidArgument: the spec, the input or the threads. The instruction
+// set is capped for the whole process, once, and before its first model:
+// FailedPrecondition if that is too late.
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(const std::string& spec,
+                                                 const InputShape& input,
                                                  const ComputeConfig& compute);
 
-// E.g. "oneDNN 2.6.3 avx2 1 thread": what decides the bits of MakeModel's models on this machine.
+// E.g. "oneDNN 2.6.3 avx2 1 thread": what decides the bits of MakeModel's
+// models on this machine.
 std::string ComputeFingerprint(const ComputeConfig& compute);
 
 }  // namespace parapet

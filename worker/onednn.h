@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "absl/status/status.h"
-#include "worker/model.h"
 
 namespace parapet {
 

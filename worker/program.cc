@@ -11,8 +11,8 @@
 #include "common/flags.h"
 #include "common/net/zmq_transport.h"
 #include "common/process_setup.h"
-#include "common/status_macros.h"
 #include "common/rule.h"
+#include "common/status_macros.h"
 #include "worker/trainer.h"
 
 namespace parapet {
@@ -24,28 +24,34 @@ struct Loaded {
 };
 
 absl::StatusOr<Loaded> Load(const WorkerFlags& flags) {
-  PARAPET_ASSIGN_OR_RETURN(DataSplits splits, LoadData(flags.data, flags.job.seed));
+  PARAPET_ASSIGN_OR_RETURN(DataSplits splits,
+                           LoadData(flags.data, flags.job.seed));
   Loaded loaded;
   loaded.data = std::move(flags.evaluator ? splits.test : splits.train);
   PARAPET_ASSIGN_OR_RETURN(loaded.model,
-                           MakeModel(flags.job.model, loaded.data->shape(), {flags.threads, flags.isa}));
+                           MakeModel(flags.job.model, loaded.data->shape(),
+                                     {flags.threads, flags.isa}));
   return loaded;
 }
 
-ClientConfig MakeClientConfig(const WorkerFlags& flags, const Loaded& loaded, const std::string& fingerprint) {
+ClientConfig MakeClientConfig(const WorkerFlags& flags, const Loaded& loaded,
+                              const std::string& fingerprint) {
   ClientConfig config;
-  config.session.self = {flags.evaluator ? Role::kEvaluator : Role::kWorker, static_cast<uint32_t>(flags.id)};
+  config.session.self = {flags.evaluator ? Role::kEvaluator : Role::kWorker,
+                         static_cast<uint32_t>(flags.id)};
   config.session.connections = flags.job.connections;
   config.session.nonce = SystemRandom();
   config.session.layout_hash = loaded.model->layout().hash();
   config.session.samples = static_cast<uint64_t>(loaded.data->samples());
   if (flags.job.train_samples > 0 && flags.job.data_split == "shared") {
-    config.session.samples = std::min(config.session.samples, static_cast<uint64_t>(flags.job.train_samples));
+    config.session.samples = std::min(
+        config.session.samples, static_cast<uint64_t>(flags.job.train_samples));
   }
   config.session.fingerprint = fingerprint;
   config.session.job = flags.job.ToText();
   config.session.wire = flags.job.wire;
-  config.session.wire_scale = flags.job.wire == DType::kFloat16 ? flags.job.wire_scale : 1;
+  config.session.wire_scale =
+      flags.job.wire == DType::kFloat16 ? flags.job.wire_scale : 1;
   config.session.patience = flags.patience;
   config.servers = flags.servers;
   config.batch = static_cast<uint64_t>(flags.job.batch);
@@ -60,35 +66,52 @@ int ExitCode(const absl::Status& status, const Client& client, Logger& logger) {
   return code == 0 ? kExitFailed : code;
 }
 
-// One number for (who, pid) lines in a timeline: servers first, then workers, then evaluators.
-int TraceRow(const WorkerFlags& flags) { return (flags.evaluator ? 200'000 : 100'000) + flags.id; }
+// One number for (who, pid) lines in a timeline: servers first, then workers,
+// then evaluators.
+int TraceRow(const WorkerFlags& flags) {
+  return (flags.evaluator ? 200'000 : 100'000) + flags.id;
+}
 
-absl::StatusOr<int> Run(const WorkerFlags& flags, StopSignals& signals, Logger& logger) {
+absl::StatusOr<int> Run(const WorkerFlags& flags, StopSignals& signals,
+                        Logger& logger) {
   PARAPET_ASSIGN_OR_RETURN(Loaded loaded, Load(flags));
-  PARAPET_ASSIGN_OR_RETURN(const ShardMap map,
-                           ShardMap::Create(loaded.model->layout().elements(), static_cast<int>(flags.servers.size()),
-                                            flags.job.chunk, flags.job.leaf));
+  PARAPET_ASSIGN_OR_RETURN(
+      const ShardMap map,
+      ShardMap::Create(loaded.model->layout().elements(),
+                       static_cast<int>(flags.servers.size()), flags.job.chunk,
+                       flags.job.leaf));
   const std::unique_ptr<Device> device = MakeCpuDevice();
   const std::unique_ptr<Disk> disk = MakePosixDisk();
   SteadyClock clock;
   std::unique_ptr<Trace> trace;
-  if (!flags.trace.empty()) trace = std::make_unique<Trace>(logger.name(), TraceRow(flags), 1 << 20);
-  const std::string fingerprint =
-      absl::StrCat(ComputeFingerprint({flags.threads, flags.isa}), ", ", device->name());
+  if (!flags.trace.empty())
+    trace = std::make_unique<Trace>(logger.name(), TraceRow(flags), 1 << 20);
+  const std::string fingerprint = absl::StrCat(
+      ComputeFingerprint({flags.threads, flags.isa}), ", ", device->name());
 
-  const ClientConfig client_config = MakeClientConfig(flags, loaded, fingerprint);
-  Client client(client_config, map, net::MakeZmqTransport(net::OptionsFor(map)), device.get(), &clock, &logger,
-                trace.get());
+  const ClientConfig client_config =
+      MakeClientConfig(flags, loaded, fingerprint);
+  Client client(client_config, map, net::MakeZmqTransport(net::OptionsFor(map)),
+                device.get(), &clock, &logger, trace.get());
   signals.OnStop([&client](int) { client.RequestStop(); });
-  const TrainerParts parts{&client,      loaded.model.get(), client_config.session.samples,
-                           loaded.data.get(), device.get(),  disk.get(),
-                           &clock,       &logger,            trace.get()};
-  const absl::Status status =
-      flags.evaluator
-          ? RunEvaluator(parts)
-          : Trainer({static_cast<uint32_t>(flags.id), flags.job, flags.snapshot.dir}, parts).Run();
+  const TrainerParts parts{&client,
+                           loaded.model.get(),
+                           client_config.session.samples,
+                           loaded.data.get(),
+                           device.get(),
+                           disk.get(),
+                           &clock,
+                           &logger,
+                           trace.get()};
+  const absl::Status status = flags.evaluator
+                                  ? RunEvaluator(parts)
+                                  : Trainer({static_cast<uint32_t>(flags.id),
+                                             flags.job, flags.snapshot.dir},
+                                            parts)
+                                        .Run();
   signals.OnStop(nullptr);
-  if (trace != nullptr) PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
+  if (trace != nullptr)
+    PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
   return ExitCode(status, client, logger);
 }
 
@@ -98,7 +121,8 @@ int RunWorkerProgram(int argc, char** argv) {
   SetUpProcess();
   absl::StatusOr<WorkerFlags> flags = ParseWorkerFlags(argc, argv, CheckRule);
   if (!flags.ok()) {
-    std::fprintf(stderr, "parapet-worker: %s\n", std::string(flags.status().message()).c_str());
+    std::fprintf(stderr, "parapet-worker: %s\n",
+                 std::string(flags.status().message()).c_str());
     return kExitUsage;
   }
   if (!flags->print.empty()) {
@@ -106,7 +130,9 @@ int RunWorkerProgram(int argc, char** argv) {
     return kExitDone;
   }
   StopSignals signals;
-  const auto logger = MakeLogger(absl::StrCat(flags->evaluator ? "evaluator " : "worker ", flags->id), flags->log_level);
+  const auto logger = MakeLogger(
+      absl::StrCat(flags->evaluator ? "evaluator " : "worker ", flags->id),
+      flags->log_level);
   absl::StatusOr<int> code = Run(*flags, signals, *logger);
   if (code.ok()) return *code;
   logger->error("{}", std::string(code.status().message()));

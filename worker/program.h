@@ -3,7 +3,8 @@
 
 namespace parapet {
 
-// The whole worker program. Returns its exit code; docs/architecture.md lists them.
+// The whole worker program. Returns its exit code; docs/architecture.md lists
+// them.
 int RunWorkerProgram(int argc, char** argv);
 
 }  // namespace parapet

@@ -14,7 +14,8 @@ constexpr size_t kMaxUntold = 64;
 
 }  // namespace
 
-Session::Session(const SessionConfig& config, const ShardMap& map, absl::Time now)
+Session::Session(const SessionConfig& config, const ShardMap& map,
+                 absl::Time now)
     : config_(config),
       map_(map),
       now_(now),
@@ -24,7 +25,8 @@ Session::Session(const SessionConfig& config, const ShardMap& map, absl::Time no
       began_(now),
       last_news_(now) {
   for (int s = 0; s < map_.servers(); ++s) {
-    for (int k = 0; k <= config_.connections; ++k) links_[{s, static_cast<uint16_t>(k)}] = {};
+    for (int k = 0; k <= config_.connections; ++k)
+      links_[{s, static_cast<uint16_t>(k)}] = {};
   }
   received_.assign(map_.chunks(), false);
   missing_ = map_.chunks();
@@ -49,24 +51,32 @@ void Session::End(Code code, const std::string& words) {
   effects_.push_back(Finish{code, words});
 }
 
-// ---- Messages -----------------------------------------------------------------------------------
+// ---- Messages
+// -----------------------------------------------------------------------------------
 
 void Session::On(MessageIn& event) {
   const LinkKey key = event.link;
   links_[key].heard = now_;
   Body& body = event.message.body;
-  if (std::holds_alternative<WelcomeMessage>(body)) return OnWelcome(key, event.message);
-  if (auto* refuse = std::get_if<RefuseMessage>(&body)) return OnRefuse(key, *refuse);
-  if (event.message.term != term_ || event.message.session != session_) return;  // of another life
-  if (auto* weights = std::get_if<WeightsMessage>(&body)) return OnWeights(key.server, *weights);
-  if (auto* need = std::get_if<NeedGradientsMessage>(&body)) return OnNeedGradients(key, *need);
+  if (std::holds_alternative<WelcomeMessage>(body))
+    return OnWelcome(key, event.message);
+  if (auto* refuse = std::get_if<RefuseMessage>(&body))
+    return OnRefuse(key, *refuse);
+  if (event.message.term != term_ || event.message.session != session_)
+    return;  // of another life
+  if (auto* weights = std::get_if<WeightsMessage>(&body))
+    return OnWeights(key.server, *weights);
+  if (auto* need = std::get_if<NeedGradientsMessage>(&body))
+    return OnNeedGradients(key, *need);
   if (auto* ack = std::get_if<AckMessage>(&body)) {
     credit_[key.server] = std::max(credit_[key.server], ack->credit);
     return Pump(key.server);
   }
   if (key.server != 0) return;  // what follows is the lead's to say
-  if (auto* lease = std::get_if<LeaseMessage>(&body)) return OnLease(lease->lease);
-  if (auto* bye = std::get_if<ByeMessage>(&body)) return End(bye->code, bye->words);
+  if (auto* lease = std::get_if<LeaseMessage>(&body))
+    return OnLease(lease->lease);
+  if (auto* bye = std::get_if<ByeMessage>(&body))
+    return End(bye->code, bye->words);
 }
 
 void Session::OnWelcome(const LinkKey& key, Message& message) {
@@ -92,9 +102,13 @@ void Session::OnWelcome(const LinkKey& key, Message& message) {
 
 void Session::OnRefuse(const LinkKey& key, const RefuseMessage& refuse) {
   const bool joining = links_[key].state == LinkState::kHello;
-  if (joining) return End(refuse.code, absl::StrCat("server ", key.server, " refuses this process: ", refuse.words));
-  effects_.push_back(Log{true, absl::StrCat("server ", key.server, " refuses: ", refuse.words, " (",
-                                            NameOf(refuse.code), ")")});
+  if (joining)
+    return End(refuse.code,
+               absl::StrCat("server ", key.server,
+                            " refuses this process: ", refuse.words));
+  effects_.push_back(
+      Log{true, absl::StrCat("server ", key.server, " refuses: ", refuse.words,
+                             " (", NameOf(refuse.code), ")")});
 }
 
 void Session::OnLease(Lease& lease) {
@@ -102,13 +116,15 @@ void Session::OnLease(Lease& lease) {
     if (known == lease) return;
   }
   last_news_ = now_;
-  std::erase_if(leases_, [this](const Lease& old) { return old.until < version_; });
+  std::erase_if(leases_,
+                [this](const Lease& old) { return old.until < version_; });
   leases_.push_back(lease);
   effects_.push_back(NewLease{std::move(lease)});
   CheckMarks();
 }
 
-// Whether the version that has just become whole is one whose hash the lead wants.
+// Whether the version that has just become whole is one whose hash the lead
+// wants.
 void Session::CheckMarks() {
   if (missing_ > 0 || !IsWorker() || hashed_ == version_) return;
   for (const Lease& lease : leases_) {
@@ -119,7 +135,8 @@ void Session::CheckMarks() {
   }
 }
 
-// ---- Receiving weights --------------------------------------------------------------------------
+// ---- Receiving weights
+// --------------------------------------------------------------------------
 
 void Session::BeginVersion(uint64_t version) {
   version_ = version;
@@ -130,13 +147,17 @@ void Session::BeginVersion(uint64_t version) {
 
 void Session::OnWeights(int server, WeightsMessage& weights) {
   const auto chunk = static_cast<int64_t>(weights.chunk);
-  if (weights.chunk >= static_cast<uint64_t>(map_.chunks()) || map_.OwnerOf(chunk) != server) return;
-  const auto bytes = static_cast<size_t>(map_.ChunkRange(chunk).size() * SizeOf(config_.wire));
+  if (weights.chunk >= static_cast<uint64_t>(map_.chunks()) ||
+      map_.OwnerOf(chunk) != server)
+    return;
+  const auto bytes =
+      static_cast<size_t>(map_.ChunkRange(chunk).size() * SizeOf(config_.wire));
   if (weights.dtype != config_.wire || weights.data.size() != bytes) return;
   credit_[server] = std::max(credit_[server], weights.credit);
   if (weights.version > version_) {
-    // Normally the version after the one that is whole. If not, this worker fell behind and skips; then
-    // the other servers may have begun with another version, so it says what it wants.
+    // Normally the version after the one that is whole. If not, this worker
+    // fell behind and skips; then the other servers may have begun with another
+    // version, so it says what it wants.
     const bool skipped = missing_ > 0 && IsWorker();
     BeginVersion(weights.version);
     if (skipped) {
@@ -168,7 +189,8 @@ void Session::AskForWeights(const LinkKey& key) {
   if (!IsWorker()) links_[key].state = LinkState::kReady;
   NeedWeightsMessage need{version_, {}};
   const bool nothing_yet = !IsWorker() && missing_ == map_.chunks();
-  for (int64_t local = 0; local < map_.ChunksOf(key.server) && !nothing_yet; ++local) {
+  for (int64_t local = 0; local < map_.ChunksOf(key.server) && !nothing_yet;
+       ++local) {
     const int64_t chunk = map_.ChunkOf(key.server, local);
     if (received_[chunk] || LinkOf(chunk) != key.link) continue;
     if (need.locals.empty()) need.locals.resize(map_.ChunksOf(key.server));
@@ -177,7 +199,8 @@ void Session::AskForWeights(const LinkKey& key) {
   SendTo(key, std::move(need));
 }
 
-// ---- Pushing gradients --------------------------------------------------------------------------
+// ---- Pushing gradients
+// --------------------------------------------------------------------------
 
 void Session::BeginPushing(uint64_t round) {
   if (round_ == round) return;
@@ -204,7 +227,8 @@ void Session::On(AbstainIn& event) {
 }
 
 void Session::SendAbstain(int server) {
-  if (map_.ChunksOf(server) > 0 && IsReady({server, 1})) SendTo({server, 1}, AbstainMessage{*round_});
+  if (map_.ChunksOf(server) > 0 && IsReady({server, 1}))
+    SendTo({server, 1}, AbstainMessage{*round_});
 }
 
 // Sends what is due to one server: in the order of turns, within the credit.
@@ -215,18 +239,22 @@ void Session::Pump(int server) {
     const int64_t chunk = map_.ChunkOf(server, map_.LocalAtTurn(server, turn));
     if (!sent_[chunk]) {
       const LinkKey key{server, LinkOf(chunk)};
-      const bool allowed = *round_ * static_cast<uint64_t>(chunks) + static_cast<uint64_t>(turn) < credit_[server];
+      const bool allowed = *round_ * static_cast<uint64_t>(chunks) +
+                               static_cast<uint64_t>(turn) <
+                           credit_[server];
       if (!ready_[chunk] || !allowed || !IsReady(key)) return;
       sent_[chunk] = true;
       bytes_pushed_ += outgoing_[chunk].size();
-      SendTo(key, PushMessage{*round_, static_cast<uint64_t>(chunk), samples_, config_.wire, config_.wire_scale,
-                              outgoing_[chunk]});
+      SendTo(key,
+             PushMessage{*round_, static_cast<uint64_t>(chunk), samples_,
+                         config_.wire, config_.wire_scale, outgoing_[chunk]});
     }
     first_unsent_[server] = turn + 1;
   }
 }
 
-void Session::OnNeedGradients(const LinkKey& key, const NeedGradientsMessage& need) {
+void Session::OnNeedGradients(const LinkKey& key,
+                              const NeedGradientsMessage& need) {
   if (key.link == 0) return;
   links_[key].state = LinkState::kReady;
   credit_[key.server] = std::max(credit_[key.server], need.credit);
@@ -235,16 +263,19 @@ void Session::OnNeedGradients(const LinkKey& key, const NeedGradientsMessage& ne
     for (int64_t local = 0; local < chunks; ++local) {
       const int64_t chunk = map_.ChunkOf(key.server, local);
       if (LinkOf(chunk) != key.link) continue;
-      sent_[chunk] = local >= static_cast<int64_t>(need.locals.size()) || !need.locals[local];
+      sent_[chunk] = local >= static_cast<int64_t>(need.locals.size()) ||
+                     !need.locals[local];
     }
     first_unsent_[key.server] = 0;
-    const bool wanted = std::find(need.locals.begin(), need.locals.end(), true) != need.locals.end();
+    const bool wanted = std::find(need.locals.begin(), need.locals.end(),
+                                  true) != need.locals.end();
     if (abstained_ && wanted) SendAbstain(key.server);
   }
   Pump(key.server);
 }
 
-// ---- Telling the lead ---------------------------------------------------------------------------
+// ---- Telling the lead
+// ---------------------------------------------------------------------------
 
 void Session::On(TellLeadIn& event) {
   if (IsReady({0, 0})) return SendTo({0, 0}, std::move(event.body));

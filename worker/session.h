@@ -16,25 +16,26 @@
 namespace parapet {
 
 struct SessionConfig {
-  Peer self;                  // a worker or an evaluator
-  int connections = 1;        // data links to each server
-  uint64_t nonce = 1;         // names this life of the process
+  Peer self;            // a worker or an evaluator
+  int connections = 1;  // data links to each server
+  uint64_t nonce = 1;   // names this life of the process
   uint64_t layout_hash = 0;
   uint64_t samples = 0;
   std::string fingerprint;
-  std::string job;            // JobConfig::ToText
+  std::string job;  // JobConfig::ToText
   DType wire = DType::kFloat32;
-  double wire_scale = 1;      // of pushed gradients
+  double wire_scale = 1;  // of pushed gradients
   PatienceConfig patience;
 };
 
-// One worker's (or evaluator's) side of the protocol, as a pure state machine: it joins, keeps its
-// links to every server, receives versions, pushes gradients in the canonical order within its credit,
-// and after a broken link sends what the server still needs and asks for what it lacks itself. It holds
+// One worker's (or evaluator's) side of the protocol, as a pure state machine:
+// it joins, keeps its links to every server, receives versions, pushes
+// gradients in the canonical order within its credit, and after a broken link
+// sends what the server still needs and asks for what it lacks itself. It holds
 // payloads without reading them. See docs/architecture.md.
 //
-// Link 0 to a server is for control, links 1..K for chunks: chunk c travels on link 1 + c mod K.
-// Not thread-safe. Time is whatever the caller says.
+// Link 0 to a server is for control, links 1..K for chunks: chunk c travels on
+// link 1 + c mod K. Not thread-safe. Time is whatever the caller says.
 class Session {
  public:
   struct LinkKey {
@@ -59,21 +60,22 @@ class Session {
     uint64_t round = 0;
     int64_t chunk = 0;
     uint32_t samples = 0;
-    Payload data;        // as the wire wants it; kept until the round is over
+    Payload data;  // as the wire wants it; kept until the round is over
   };
-  struct AbstainIn {     // this worker has nothing for the round
+  struct AbstainIn {  // this worker has nothing for the round
     uint64_t round = 0;
   };
-  struct TellLeadIn {    // RoundDone, EvalReport, SnapshotDone, VersionHash, Stopping or Leave
+  struct TellLeadIn {  // RoundDone, EvalReport, SnapshotDone, VersionHash,
+                       // Stopping or Leave
     Body body;
   };
-  struct PhaseIn {       // for the pings
+  struct PhaseIn {  // for the pings
     uint64_t round = 0;
     Phase phase = Phase::kWait;
   };
   struct TickIn {};
-  using Event =
-      std::variant<UpIn, DownIn, MessageIn, ChunkReadyIn, AbstainIn, TellLeadIn, PhaseIn, TickIn>;
+  using Event = std::variant<UpIn, DownIn, MessageIn, ChunkReadyIn, AbstainIn,
+                             TellLeadIn, PhaseIn, TickIn>;
 
   // Effects.
   struct Connect {
@@ -93,7 +95,8 @@ class Session {
   struct NewLease {
     Lease lease;
   };
-  struct NewVersion {   // chunks that follow are of this version; what was before is not completed
+  struct NewVersion {  // chunks that follow are of this version; what was
+                       // before is not completed
     uint64_t version = 0;
   };
   struct NewChunk {
@@ -108,12 +111,12 @@ class Session {
     bool warning = false;
     std::string words;
   };
-  struct Finish {       // the job is over for this process
+  struct Finish {  // the job is over for this process
     Code code = Code::kOk;
     std::string words;
   };
-  using Effect = std::variant<Connect, Close, Send, Admitted, NewLease, NewVersion, NewChunk, HashVersion, Log,
-                              Finish>;
+  using Effect = std::variant<Connect, Close, Send, Admitted, NewLease,
+                              NewVersion, NewChunk, HashVersion, Log, Finish>;
 
   Session(const SessionConfig& config, const ShardMap& map, absl::Time now);
 
@@ -163,7 +166,9 @@ class Session {
   void SendTo(const LinkKey& key, Body body);
   void End(Code code, const std::string& words);
   bool IsReady(const LinkKey& key) const;
-  uint16_t LinkOf(int64_t chunk) const { return static_cast<uint16_t>(1 + chunk % config_.connections); }
+  uint16_t LinkOf(int64_t chunk) const {
+    return static_cast<uint16_t>(1 + chunk % config_.connections);
+  }
   bool IsWorker() const { return config_.self.role == Role::kWorker; }
 
   const SessionConfig config_;
@@ -174,7 +179,7 @@ class Session {
   bool admitted_ = false, finished_ = false;
   uint64_t term_ = 0, session_ = 0;
   std::map<LinkKey, Link> links_;
-  std::vector<Body> untold_;      // for the lead, while its link is down
+  std::vector<Body> untold_;  // for the lead, while its link is down
   std::vector<Lease> leases_;
   PingMessage ping_;
 
@@ -190,8 +195,8 @@ class Session {
   uint32_t samples_ = 0;
   std::vector<Payload> outgoing_;
   std::vector<bool> ready_, sent_;
-  std::vector<int64_t> first_unsent_;   // by server: its turn
-  std::vector<uint64_t> credit_;        // by server
+  std::vector<int64_t> first_unsent_;  // by server: its turn
+  std::vector<uint64_t> credit_;       // by server
   uint64_t bytes_pushed_ = 0;
 };
 

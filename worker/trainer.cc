@@ -18,12 +18,18 @@ constexpr int64_t kEvaluationBatch = 256;
 // Adds the time from its making to its end to a sum, and to the trace.
 class Stopwatch {
  public:
-  Stopwatch(const TrainerParts& parts, const char* name, uint64_t number, double* seconds)
-      : parts_(parts), name_(name), number_(number), seconds_(seconds), began_(parts.clock->Now()) {}
+  Stopwatch(const TrainerParts& parts, const char* name, uint64_t number,
+            double* seconds)
+      : parts_(parts),
+        name_(name),
+        number_(number),
+        seconds_(seconds),
+        began_(parts.clock->Now()) {}
   ~Stopwatch() {
     const absl::Time end = parts_.clock->Now();
     *seconds_ += absl::ToDoubleSeconds(end - began_);
-    if (parts_.trace != nullptr) parts_.trace->Span(name_, static_cast<int64_t>(number_), 0, began_, end);
+    if (parts_.trace != nullptr)
+      parts_.trace->Span(name_, static_cast<int64_t>(number_), 0, began_, end);
   }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
@@ -38,7 +44,8 @@ class Stopwatch {
 
 }  // namespace
 
-Trainer::Trainer(TrainerConfig config, TrainerParts parts) : config_(std::move(config)), parts_(std::move(parts)) {
+Trainer::Trainer(TrainerConfig config, TrainerParts parts)
+    : config_(std::move(config)), parts_(std::move(parts)) {
   weights_.resize(parts_.model->layout().elements());
 }
 
@@ -54,7 +61,8 @@ absl::Status Trainer::Run() {
     if (next->snapshot) Snapshot(next->version);
     if (next->kind == Client::Next::Kind::kEnd) return parts_.client->Leave();
     const absl::Status done = RunRound(*next);
-    if (absl::IsAborted(done)) continue;  // left behind: there is a newer version to work with
+    if (absl::IsAborted(done))
+      continue;  // left behind: there is a newer version to work with
     if (absl::IsCancelled(done)) return absl::OkStatus();
     PARAPET_RETURN_IF_ERROR(done);
   }
@@ -65,14 +73,19 @@ Batch Trainer::Gather(const Client::Next& next) {
   if (epoch_ != next.epoch) {
     // Workers with data of their own shuffle it each in a way of its own.
     const bool own = config_.job.data_split == "own";
-    permutation_ = EpochPermutation(own ? MixKey(config_.job.seed, 1 + config_.id) : config_.job.seed, next.epoch, samples);
+    permutation_ = EpochPermutation(
+        own ? MixKey(config_.job.seed, 1 + config_.id) : config_.job.seed,
+        next.epoch, samples);
     epoch_ = next.epoch;
   }
-  inputs_.resize(next.share.count * static_cast<uint64_t>(parts_.data->shape().features()));
+  inputs_.resize(next.share.count *
+                 static_cast<uint64_t>(parts_.data->shape().features()));
   labels_.resize(next.share.count);
-  parts_.data->Gather(absl::MakeConstSpan(permutation_).subspan(next.share.begin, next.share.count), inputs_.data(),
-                      labels_.data());
-  return {inputs_.data(), labels_.data(), static_cast<int64_t>(next.share.count)};
+  parts_.data->Gather(absl::MakeConstSpan(permutation_)
+                          .subspan(next.share.begin, next.share.count),
+                      inputs_.data(), labels_.data());
+  return {inputs_.data(), labels_.data(),
+          static_cast<int64_t>(next.share.count)};
 }
 
 absl::Status Trainer::RunRound(const Client::Next& next) {
@@ -84,10 +97,12 @@ absl::Status Trainer::RunRound(const Client::Next& next) {
   float* gradient = parts_.client->BeginRound(next);
   Batch batch;
   {
-    Stopwatch watch(parts_, "data", next.version, &seconds_[static_cast<int>(Phase::kData)]);
+    Stopwatch watch(parts_, "data", next.version,
+                    &seconds_[static_cast<int>(Phase::kData)]);
     batch = Gather(next);
   }
-  // A pass is forward until the first gradient is ready. What it waits and pushes counts as that.
+  // A pass is forward until the first gradient is ready. What it waits and
+  // pushes counts as that.
   double pass = 0, forward = 0, waited = 0, pushed = 0;
   const absl::Time began = parts_.clock->Now();
   PassHooks hooks;
@@ -113,38 +128,50 @@ absl::Status Trainer::RunRound(const Client::Next& next) {
   if (!result.ok()) return result.status();
   seconds_[static_cast<int>(Phase::kWait)] = waited;
   seconds_[static_cast<int>(Phase::kForward)] = std::max(0.0, forward - waited);
-  seconds_[static_cast<int>(Phase::kBackward)] = std::max(0.0, pass - forward - pushed);
+  seconds_[static_cast<int>(Phase::kBackward)] =
+      std::max(0.0, pass - forward - pushed);
   seconds_[static_cast<int>(Phase::kPush)] = pushed;
   std::array<float, kPhases> phases{};
   std::copy(seconds_.begin(), seconds_.end(), phases.begin());
-  parts_.client->EndRound(result->loss_sum, static_cast<uint64_t>(result->correct), phases);
+  parts_.client->EndRound(result->loss_sum,
+                          static_cast<uint64_t>(result->correct), phases);
   parts_.client->SetPhase(next.version + 1, Phase::kWait);
   return absl::OkStatus();
 }
 
 void Trainer::Push(Range range, float* gradient) {
   if (!momentum_.empty()) {
-    // What is pushed is the momentum; it is copied, since it must not change while it travels.
+    // What is pushed is the momentum; it is copied, since it must not change
+    // while it travels.
     float* momentum = momentum_.data() + range.begin;
-    parts_.device->WorkerMomentum(config_.job.worker_momentum, gradient + range.begin, range.size(), momentum);
-    std::memcpy(gradient + range.begin, momentum, static_cast<size_t>(range.size()) * sizeof(float));
+    parts_.device->WorkerMomentum(config_.job.worker_momentum,
+                                  gradient + range.begin, range.size(),
+                                  momentum);
+    std::memcpy(gradient + range.begin, momentum,
+                static_cast<size_t>(range.size()) * sizeof(float));
   }
   parts_.client->Push(range);
 }
 
-// ---- State of its own: the momentum -------------------------------------------------------------
+// ---- State of its own: the momentum
+// -------------------------------------------------------------
 
 absl::Status Trainer::Restore(const std::string& folder) {
   momentum_.assign(weights_.size(), 0.0f);
   if (folder.empty()) return absl::OkStatus();
-  PARAPET_ASSIGN_OR_RETURN(const ::parapet::Snapshot snapshot, OpenSnapshot(*parts_.disk, folder));
+  PARAPET_ASSIGN_OR_RETURN(const ::parapet::Snapshot snapshot,
+                           OpenSnapshot(*parts_.disk, folder));
   const Range all{0, static_cast<int64_t>(momentum_.size())};
-  const absl::Status read = ReadSection(*parts_.disk, snapshot, parts_.model->layout(), WorkerFileName(config_.id),
-                                        "momentum", all, momentum_.data());
+  const absl::Status read = ReadSection(
+      *parts_.disk, snapshot, parts_.model->layout(),
+      WorkerFileName(config_.id), "momentum", all, momentum_.data());
   if (!absl::IsNotFound(read)) return read;
   std::fill(momentum_.begin(), momentum_.end(), 0.0f);
-  parts_.logger->warn("the snapshot has no momentum of this worker: it starts from zero, and from round {} on the "
-                      "bits differ from a run without a break", snapshot.manifest.version);
+  parts_.logger->warn(
+      "the snapshot has no momentum of this worker: it starts from zero, and "
+      "from round {} on the "
+      "bits differ from a run without a break",
+      snapshot.manifest.version);
   return absl::OkStatus();
 }
 
@@ -155,8 +182,11 @@ void Trainer::Snapshot(uint64_t version) {
   const std::string folder = PartialPath(config_.snapshot_dir, version);
   absl::StatusOr<FileEntry> entry = parts_.disk->MakeDir(folder);
   if (entry.status().ok()) {
-    const Section section{"momentum", {{0, static_cast<int64_t>(momentum_.size())}}, {momentum_.data()}};
-    entry = WriteShardFile(*parts_.disk, folder, WorkerFileName(config_.id), parts_.model->layout(), {section});
+    const Section section{"momentum",
+                          {{0, static_cast<int64_t>(momentum_.size())}},
+                          {momentum_.data()}};
+    entry = WriteShardFile(*parts_.disk, folder, WorkerFileName(config_.id),
+                           parts_.model->layout(), {section});
   }
   done.ok = entry.ok();
   if (entry.ok()) done.file = *entry;
@@ -164,11 +194,14 @@ void Trainer::Snapshot(uint64_t version) {
   parts_.client->TellLead(std::move(done));
 }
 
-// ---- The evaluator ------------------------------------------------------------------------------
+// ---- The evaluator
+// ------------------------------------------------------------------------------
 
 namespace {
 
-absl::StatusOr<EvalReportMessage> Measure(const TrainerParts& parts, uint64_t version, const float* weights) {
+absl::StatusOr<EvalReportMessage> Measure(const TrainerParts& parts,
+                                          uint64_t version,
+                                          const float* weights) {
   EvalReportMessage report{version, 0, 0, 0, 0};
   const absl::Time began = parts.clock->Now();
   std::vector<float> inputs(kEvaluationBatch * parts.data->shape().features());
@@ -180,7 +213,8 @@ absl::StatusOr<EvalReportMessage> Measure(const TrainerParts& parts, uint64_t ve
     parts.data->Gather(indices, inputs.data(), labels.data());
     PARAPET_ASSIGN_OR_RETURN(
         const PassResult result,
-        parts.model->Evaluate(weights, {inputs.data(), labels.data(), static_cast<int64_t>(indices.size())}));
+        parts.model->Evaluate(weights, {inputs.data(), labels.data(),
+                                        static_cast<int64_t>(indices.size())}));
     report.loss_sum += result.loss_sum;
     report.correct += static_cast<uint64_t>(result.correct);
     report.samples += static_cast<uint64_t>(result.samples);
@@ -201,11 +235,13 @@ absl::Status RunEvaluator(const TrainerParts& parts) {
     if (absl::IsCancelled(next.status())) return absl::OkStatus();
     if (!next.ok()) return next.status();
     parts.client->BeginRound(*next);
-    const absl::Status fetched = parts.client->Fetch({0, static_cast<int64_t>(weights.size())}, weights.data());
+    const absl::Status fetched = parts.client->Fetch(
+        {0, static_cast<int64_t>(weights.size())}, weights.data());
     if (absl::IsAborted(fetched)) continue;
     if (absl::IsCancelled(fetched)) return absl::OkStatus();
     PARAPET_RETURN_IF_ERROR(fetched);
-    PARAPET_ASSIGN_OR_RETURN(const EvalReportMessage report, Measure(parts, next->version, weights.data()));
+    PARAPET_ASSIGN_OR_RETURN(const EvalReportMessage report,
+                             Measure(parts, next->version, weights.data()));
     parts.client->TellLead(report);
   }
 }

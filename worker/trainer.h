@@ -29,23 +29,25 @@ struct TrainerConfig {
 struct TrainerParts {
   Client* client = nullptr;
   Model* model = nullptr;
-  uint64_t samples = 0;            // of the data that are used: its first
-  const Dataset* data = nullptr;   // the training set of a worker, the test set of an evaluator
+  uint64_t samples = 0;  // of the data that are used: its first
+  const Dataset* data =
+      nullptr;  // the training set of a worker, the test set of an evaluator
   const Device* device = nullptr;
   Disk* disk = nullptr;
   Clock* clock = nullptr;
   Logger* logger = nullptr;
-  Trace* trace = nullptr;          // may be null
+  Trace* trace = nullptr;  // may be null
 };
 
-// A worker's training loop: for each round it takes its share of the epoch's permutation, goes forward
-// as the weights arrive and backward while the gradient leaves. One thread.
+// A worker's training loop: for each round it takes its share of the epoch's
+// permutation, goes forward as the weights arrive and backward while the
+// gradient leaves. One thread.
 class Trainer {
  public:
   Trainer(TrainerConfig config, TrainerParts parts);
 
-  // Trains until the job is over. OK when it ended well, or this worker was stopped with it; otherwise
-  // the reason in words.
+  // Trains until the job is over. OK when it ended well, or this worker was
+  // stopped with it; otherwise the reason in words.
   absl::Status Run();
 
  private:
@@ -61,11 +63,12 @@ class Trainer {
   std::vector<float> inputs_;
   std::vector<int32_t> labels_;
   std::vector<uint32_t> permutation_;
-  uint64_t epoch_ = ~uint64_t{0};    // that permutation_ is of
+  uint64_t epoch_ = ~uint64_t{0};  // that permutation_ is of
   std::array<double, kPhases> seconds_{};
 };
 
-// An evaluator's loop: measures each version that it is sent on the whole data set. One thread.
+// An evaluator's loop: measures each version that it is sent on the whole data
+// set. One thread.
 absl::Status RunEvaluator(const TrainerParts& parts);
 
 }  // namespace parapet

@@ -1,5 +1,8 @@
-// parapet-worker: trains its share of a job, or (--evaluator) measures versions.
+// parapet-worker: trains its share of a job, or (--evaluator) measures
+// versions.
 
 #include "worker/program.h"
 
-int main(int argc, char** argv) { return parapet::RunWorkerProgram(argc, argv); }
+int main(int argc, char** argv) {
+  return parapet::RunWorkerProgram(argc, argv);
+}

@@ -12,13 +12,16 @@ namespace {
 constexpr size_t kEventsPerPoll = 256;
 constexpr absl::string_view kScheme = "sim://";
 
-ConnectionId IdOf(const SimLink& link, int end) { return 2 * link.number + end; }
+ConnectionId IdOf(const SimLink& link, int end) {
+  return 2 * link.number + end;
+}
 
 absl::Status CheckAddress(const std::string& address) {
   if (absl::StartsWith(address, kScheme) && address.size() > kScheme.size()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("address \"", address, "\": write sim://name"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("address \"", address, "\": write sim://name"));
 }
 
 absl::Status Down(ConnectionId id) {
@@ -36,7 +39,8 @@ bool Fits(const Limits& limits, size_t header, size_t payload) {
 
 }  // namespace
 
-SimCore::SimCore(const SimOptions& options) : options_(options), random_(options.seed) {
+SimCore::SimCore(const SimOptions& options)
+    : options_(options), random_(options.seed) {
   options_.max_delay = std::max(options_.max_delay, options_.min_delay);
 }
 
@@ -45,7 +49,8 @@ SimNode* SimCore::AddNode(const std::string& name, const Limits& limits) {
   node->name = name;
   node->place = PlaceOf(name);
   node->limits = limits;
-  if (!names_.emplace(name, node.get()).second) std::abort();  // two living nodes of one name
+  if (!names_.emplace(name, node.get()).second)
+    std::abort();  // two living nodes of one name
   nodes_.push_back(std::move(node));
   return nodes_.back().get();
 }
@@ -55,19 +60,22 @@ void SimCore::RemoveNode(SimNode* node) {
   std::erase_if(nodes_, [node](const auto& n) { return n.get() == node; });
 }
 
-absl::StatusOr<std::string> SimCore::Listen(SimNode* node, const std::string& address) {
+absl::StatusOr<std::string> SimCore::Listen(SimNode* node,
+                                            const std::string& address) {
   if (absl::Status s = CheckAddress(address); !s.ok()) return s;
   if (!node->listening.empty()) {
     return absl::FailedPreconditionError("this transport listens already");
   }
   if (!listeners_.emplace(address, node).second) {
-    return absl::AlreadyExistsError(absl::StrCat("another node listens at ", address));
+    return absl::AlreadyExistsError(
+        absl::StrCat("another node listens at ", address));
   }
   node->listening = address;
   return address;
 }
 
-absl::StatusOr<ConnectionId> SimCore::Connect(SimNode* node, const std::string& address) {
+absl::StatusOr<ConnectionId> SimCore::Connect(SimNode* node,
+                                              const std::string& address) {
   if (absl::Status s = CheckAddress(address); !s.ok()) return s;
   auto owned = std::make_unique<SimLink>();
   SimLink* link = owned.get();
@@ -84,8 +92,8 @@ absl::StatusOr<ConnectionId> SimCore::Connect(SimNode* node, const std::string& 
   return IdOf(*link, 0);
 }
 
-absl::Status SimCore::Send(SimNode* node, ConnectionId to, absl::string_view header,
-                           Payload payload) {
+absl::Status SimCore::Send(SimNode* node, ConnectionId to,
+                           absl::string_view header, Payload payload) {
   SimLink* link = nullptr;
   SimEnd* from = FindEnd(node, to, &link);
   if (from == nullptr) return Down(to);
@@ -93,8 +101,10 @@ absl::Status SimCore::Send(SimNode* node, ConnectionId to, absl::string_view hea
     return absl::InvalidArgumentError("a message over the limits");
   }
   const int end = static_cast<int>(to % 2);
-  if (link->lost) return SendIntoLost(link, end, node->limits.max_queued_messages);
-  if (from->untaken >= node->limits.max_queued_messages) return Full(to, from->untaken);
+  if (link->lost)
+    return SendIntoLost(link, end, node->limits.max_queued_messages);
+  if (from->untaken >= node->limits.max_queued_messages)
+    return Full(to, from->untaken);
   from->flight.push_back({std::string(header), std::move(payload)});
   ++from->untaken;
   from->last = std::max(from->last, now_ + Delay());
@@ -110,7 +120,8 @@ absl::Status SimCore::SendIntoLost(SimLink* link, int end, size_t limit) {
     return absl::OkStatus();
   }
   if (link->ends[end].told) return absl::OkStatus();
-  if (Chance(0.5)) {  // as a socket does: the first send after a loss may seem to succeed
+  if (Chance(0.5)) {  // as a socket does: the first send after a loss may seem
+                      // to succeed
     Tell(link, end, false);
     return absl::OkStatus();
   }
@@ -122,13 +133,16 @@ void SimCore::Close(SimNode* node, ConnectionId id) {
   DropEvents(node, id);
   SimLink* link = nullptr;
   if (FindEnd(node, id, &link) == nullptr) return;
-  Leave(link, static_cast<int>(id % 2), "the peer closed the connection", false);
+  Leave(link, static_cast<int>(id % 2), "the peer closed the connection",
+        false);
 }
 
 absl::Status SimCore::Poll(SimNode* node, std::vector<Event>* events) {
   for (size_t i = 0; i < kEventsPerPoll && !node->inbox.empty(); ++i) {
     const Event& event = node->inbox.front();
-    SimLink* link = event.kind == Event::Kind::kMessage ? Find(event.connection / 2) : nullptr;
+    SimLink* link = event.kind == Event::Kind::kMessage
+                        ? Find(event.connection / 2)
+                        : nullptr;
     if (link != nullptr) --link->ends[1 - event.connection % 2].untaken;
     events->push_back(std::move(node->inbox.front()));
     node->inbox.pop_front();
@@ -164,9 +178,11 @@ int SimCore::PlaceOf(const std::string& name) {
 }
 
 absl::Duration SimCore::Delay() {
-  const int64_t spread = absl::ToInt64Nanoseconds(options_.max_delay - options_.min_delay);
+  const int64_t spread =
+      absl::ToInt64Nanoseconds(options_.max_delay - options_.min_delay);
   return options_.min_delay +
-         absl::Nanoseconds(static_cast<int64_t>(random_.Below(static_cast<uint64_t>(spread) + 1)));
+         absl::Nanoseconds(static_cast<int64_t>(
+             random_.Below(static_cast<uint64_t>(spread) + 1)));
 }
 
 void SimCore::Schedule(absl::Time at, const SimLink& link, int kind, int end) {
@@ -209,7 +225,8 @@ void SimCore::Apply(const Scheduled& event) {
 }
 
 bool SimCore::Hold(SimLink* link, int kind, int end) {
-  if (cuts_.empty() || !IsCut(link->ends[0].place, link->ends[1].place)) return false;
+  if (cuts_.empty() || !IsCut(link->ends[0].place, link->ends[1].place))
+    return false;
   link->held.push_back({kind, end});
   return true;
 }
@@ -221,7 +238,8 @@ void SimCore::Arrive(SimLink* link) {
   SimNode* node = it->second;
   link->ends[1].place = node->place;
   if (Hold(link, kArrive, 1)) return;
-  if (node->accepted >= node->limits.max_connections) return Refuse(link, "no room there");
+  if (node->accepted >= node->limits.max_connections)
+    return Refuse(link, "no room there");
   link->arrived = true;
   link->ends[1].node = node;
   node->links.insert(link->number);
@@ -240,9 +258,11 @@ void SimCore::GiveUp(SimLink* link) {
 }
 
 void SimCore::Deliver(SimLink* link, int end) {
-  if (end == 1 && !link->arrived) {  // what a partition held may be overtaken by what is behind it
+  if (end == 1 && !link->arrived) {  // what a partition held may be overtaken
+                                     // by what is behind it
     Arrive(link);
-    if (!link->arrived && !link->held.empty()) link->held.push_back({kDeliver, end});
+    if (!link->arrived && !link->held.empty())
+      link->held.push_back({kDeliver, end});
     if (!link->arrived) return;
   }
   SimEnd* sender = &link->ends[1 - end];
@@ -260,7 +280,9 @@ void SimCore::Deliver(SimLink* link, int end) {
 void SimCore::GiveMessage(SimLink* link, int end, SimMessage message) {
   SimEnd* to = &link->ends[end];
   if (!Fits(to->node->limits, message.header.size(), message.payload.size())) {
-    if (to->known) PushDown(to->node, IdOf(*link, end), "the peer sent a message over the limits");
+    if (to->known)
+      PushDown(to->node, IdOf(*link, end),
+               "the peer sent a message over the limits");
     return Leave(link, end, "the peer refused a message", false);
   }
   to->known = true;
@@ -281,13 +303,15 @@ void SimCore::Loss(SimLink* link, int end) {
 
 void SimCore::Timeout(SimLink* link) {
   if (link->up || link->lost || link->ends[0].node == nullptr) return;
-  PushDown(link->ends[0].node, IdOf(*link, 0), link->address + " did not answer in time");
+  PushDown(link->ends[0].node, IdOf(*link, 0),
+           link->address + " did not answer in time");
   Leave(link, 0, "the peer gave up", false);
 }
 
 void SimCore::Refuse(SimLink* link, const std::string& reason) {
   link->lost = true;
-  link->reason = absl::StrCat("cannot connect to ", link->address, ": ", reason);
+  link->reason =
+      absl::StrCat("cannot connect to ", link->address, ": ", reason);
   KeepPart(link, 0, 0);
   Tell(link, 0, false);
 }
@@ -297,7 +321,8 @@ void SimCore::Push(SimNode* node, Event event) {
   ready_.insert(node->name);
 }
 
-void SimCore::PushDown(SimNode* node, ConnectionId id, const std::string& reason) {
+void SimCore::PushDown(SimNode* node, ConnectionId id,
+                       const std::string& reason) {
   Event down;
   down.kind = Event::Kind::kDown;
   down.connection = id;

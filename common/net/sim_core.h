@@ -20,8 +20,8 @@
 #include "common/net/transport.h"
 #include "common/rng.h"
 
-// The inside of SimNetwork: use sim_transport.h. Containers that are iterated are ordered, so that
-// no choice depends on addresses or hashes.
+// The inside of SimNetwork: use sim_transport.h. Containers that are iterated
+// are ordered, so that no choice depends on addresses or hashes.
 namespace parapet::net {
 
 struct SimMessage {
@@ -46,7 +46,7 @@ struct SimEnd {
   SimNode* node = nullptr;  // null: nobody holds this end (any more)
   int place = -1;
   std::deque<SimMessage> flight;  // sent by this end, under way
-  size_t untaken = 0;             // sent by this end, not yet polled by the other
+  size_t untaken = 0;  // sent by this end, not yet polled by the other
   absl::Time last = absl::InfinitePast();  // arrival of what was sent last
   bool known = false;  // its owner knows of the connection, and is owed a kDown
   bool told = false;   // a loss is on its way to it
@@ -76,8 +76,10 @@ class SimCore {
   SimNode* AddNode(const std::string& name, const Limits& limits);
   void RemoveNode(SimNode* node);
   absl::StatusOr<std::string> Listen(SimNode* node, const std::string& address);
-  absl::StatusOr<ConnectionId> Connect(SimNode* node, const std::string& address);
-  absl::Status Send(SimNode* node, ConnectionId to, absl::string_view header, Payload payload);
+  absl::StatusOr<ConnectionId> Connect(SimNode* node,
+                                       const std::string& address);
+  absl::Status Send(SimNode* node, ConnectionId to, absl::string_view header,
+                    Payload payload);
   void Close(SimNode* node, ConnectionId id);
   absl::Status Poll(SimNode* node, std::vector<Event>* events);
   void Wake(SimNode* node);
@@ -86,7 +88,9 @@ class SimCore {
   absl::Time NextEventTime() const;
   bool Step();
   void RunUntil(absl::Time time);
-  std::vector<std::string> ReadyNodes() const { return {ready_.begin(), ready_.end()}; }
+  std::vector<std::string> ReadyNodes() const {
+    return {ready_.begin(), ready_.end()};
+  }
 
   int BreakConnections(const std::string& a, const std::string& b);
   bool BreakRandomConnection();
@@ -104,7 +108,8 @@ class SimCore {
     uint64_t link = 0;
     int kind = kArrive;
     int end = 0;  // at which it happens
-    bool operator<(const Scheduled& other) const {  // std::push_heap keeps the largest in front
+    bool operator<(const Scheduled& other)
+        const {  // std::push_heap keeps the largest in front
       return std::pair(at, turn) > std::pair(other.at, other.turn);
     }
   };
@@ -130,7 +135,8 @@ class SimCore {
   void Timeout(SimLink* link);
   void Refuse(SimLink* link, const std::string& reason);
 
-  // Marks a link as lost and loses a part of what is under way; each end stays until it learns.
+  // Marks a link as lost and loses a part of what is under way; each end stays
+  // until it learns.
   void Break(SimLink* link, const std::string& reason, bool forced);
   void KeepPart(SimLink* link, int sender, size_t kept);
   void KeepRandomPart(SimLink* link, int sender);

@@ -31,8 +31,10 @@ void SimCore::KeepRandomPart(SimLink* link, int sender) {
 // Not before what is kept of the messages to it.
 void SimCore::Tell(SimLink* link, int end, bool forced) {
   link->ends[end].told = true;
-  const auto spread = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.max_loss_delay));
-  const absl::Duration after = absl::Nanoseconds(static_cast<int64_t>(random_.Below(spread + 1)));
+  const auto spread =
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.max_loss_delay));
+  const absl::Duration after =
+      absl::Nanoseconds(static_cast<int64_t>(random_.Below(spread + 1)));
   const absl::Time at = std::max(now_ + after, link->ends[1 - end].last);
   Schedule(at, *link, forced ? kForcedLoss : kLoss, end);
 }
@@ -40,10 +42,12 @@ void SimCore::Tell(SimLink* link, int end, bool forced) {
 void SimCore::TellOrNot(SimLink* link, int end, bool forced) {
   if (link->ends[end].node == nullptr) return;
   // An accepting end that its owner knows nothing of would stay for ever.
-  if (end == 0 || !link->ends[end].known || Chance(options_.told_early)) Tell(link, end, forced);
+  if (end == 0 || !link->ends[end].known || Chance(options_.told_early))
+    Tell(link, end, forced);
 }
 
-void SimCore::Leave(SimLink* link, int end, const std::string& reason, bool silent) {
+void SimCore::Leave(SimLink* link, int end, const std::string& reason,
+                    bool silent) {
   const int peer = 1 - end;
   KeepPart(link, peer, 0);
   if (!link->lost) {
@@ -64,7 +68,8 @@ void SimCore::Detach(SimLink* link, int end) {
 }
 
 void SimCore::EraseIfDead(SimLink* link) {
-  if (link->ends[0].node == nullptr && link->ends[1].node == nullptr) links_.erase(link->number);
+  if (link->ends[0].node == nullptr && link->ends[1].node == nullptr)
+    links_.erase(link->number);
 }
 
 void SimCore::DropEvents(SimNode* node, ConnectionId id) {
@@ -108,12 +113,15 @@ SimCore::Places SimCore::Between(const std::string& a, const std::string& b) {
   return std::minmax(first, second);
 }
 
-bool SimCore::IsCut(int a, int b) const { return cuts_.contains(std::minmax(a, b)); }
+bool SimCore::IsCut(int a, int b) const {
+  return cuts_.contains(std::minmax(a, b));
+}
 
 std::vector<SimLink*> SimCore::LinksBetween(Places places) {
   std::vector<SimLink*> found;
   for (const auto& [number, link] : links_) {
-    if (Places(std::minmax(link->ends[0].place, link->ends[1].place)) != places) continue;
+    if (Places(std::minmax(link->ends[0].place, link->ends[1].place)) != places)
+      continue;
     if (!link->lost) found.push_back(link.get());
   }
   return found;
@@ -135,7 +143,8 @@ bool SimCore::BreakRandomConnection() {
   return true;
 }
 
-void SimCore::Partition(const std::string& a, const std::string& b, bool break_them) {
+void SimCore::Partition(const std::string& a, const std::string& b,
+                        bool break_them) {
   const Places places = Between(a, b);
   cuts_.insert(places);
   if (!break_them) return;
@@ -157,7 +166,8 @@ void SimCore::HealAll() {
 
 void SimCore::ReleaseHeld() {
   for (const auto& [number, link] : links_) {
-    if (link->held.empty() || IsCut(link->ends[0].place, link->ends[1].place)) continue;
+    if (link->held.empty() || IsCut(link->ends[0].place, link->ends[1].place))
+      continue;
     absl::Time at = now_;
     for (const SimLink::Held& held : std::exchange(link->held, {})) {
       at = std::max(at, now_ + Delay());

@@ -13,8 +13,8 @@ namespace parapet::net {
 
 struct SimOptions {
   uint64_t seed = 1;
-  // A message takes a time that is uniform between these, but never overtakes another of its
-  // connection.
+  // A message takes a time that is uniform between these, but never overtakes
+  // another of its connection.
   absl::Duration min_delay = absl::Microseconds(50);
   absl::Duration max_delay = absl::Milliseconds(2);
   // A Connect that nobody has answered by then is kDown.
@@ -23,18 +23,21 @@ struct SimOptions {
   absl::Duration max_loss_delay = absl::Milliseconds(500);
   // The chance that an accepting end learns of a loss before its sends fail.
   double told_early = 0.5;
-  // The chance that a peer of a crashed node is never told: what it sends is swallowed.
+  // The chance that a peer of a crashed node is never told: what it sends is
+  // swallowed.
   double silent_crash = 0.3;
 };
 
 class SimCore;
 
-// A network in memory, in virtual time, with faults. Every choice comes from the seed: the same
-// calls in the same order give the same events at the same times. One thread.
+// A network in memory, in virtual time, with faults. Every choice comes from
+// the seed: the same calls in the same order give the same events at the same
+// times. One thread.
 //
-// Nodes are transports whose Poll never waits: it gives what has arrived by Now(). Their addresses
-// are "sim://NAME", where NAME is free. A message counts against Limits::max_queued_messages until
-// the receiver's Poll takes it. The network never repeats a message.
+// Nodes are transports whose Poll never waits: it gives what has arrived by
+// Now(). Their addresses are "sim://NAME", where NAME is free. A message counts
+// against Limits::max_queued_messages until the receiver's Poll takes it. The
+// network never repeats a message.
 class SimNetwork {
  public:
   explicit SimNetwork(const SimOptions& options);
@@ -43,9 +46,11 @@ class SimNetwork {
   SimNetwork(const SimNetwork&) = delete;
   SimNetwork& operator=(const SimNetwork&) = delete;
 
-  // A new node, as a process that starts. The name must be free: never used, or its node crashed or
-  // destroyed. To destroy a node is to end its process in good order.
-  std::unique_ptr<Transport> MakeNode(const std::string& name, const Limits& limits = {});
+  // A new node, as a process that starts. The name must be free: never used, or
+  // its node crashed or destroyed. To destroy a node is to end its process in
+  // good order.
+  std::unique_ptr<Transport> MakeNode(const std::string& name,
+                                      const Limits& limits = {});
 
   // Virtual time. It begins at the Unix epoch.
   absl::Time Now() const;
@@ -55,13 +60,14 @@ class SimNetwork {
   bool Step();
   // Everything up to and with `time`, which is Now() afterwards.
   void RunUntil(absl::Time time);
-  // The nodes whose Poll has something to give, or that were woken, in order of their names.
+  // The nodes whose Poll has something to give, or that were woken, in order of
+  // their names.
   std::vector<std::string> ReadyNodes() const;
 
   // Faults. Names without a node are allowed, and have no connections.
   //
-  // Breaks all connections between two nodes; returns how many. Of what is in flight a random part
-  // of each direction is lost, from some message on.
+  // Breaks all connections between two nodes; returns how many. Of what is in
+  // flight a random part of each direction is lost, from some message on.
   int BreakConnections(const std::string& a, const std::string& b);
   // Breaks one of all connections; false: there is none.
   bool BreakRandomConnection();
@@ -73,8 +79,9 @@ class SimNetwork {
   void Partition(const std::string& a, const std::string& b, Cut cut);
   void Heal(const std::string& a, const std::string& b);
   void HealAll();
-  // Ends a node's process, or its machine: its transport is broken from now on (every call fails
-  // with Aborted, events are gone), and its peers learn of it late or never.
+  // Ends a node's process, or its machine: its transport is broken from now on
+  // (every call fails with Aborted, events are gone), and its peers learn of it
+  // late or never.
   void CrashNode(const std::string& name);
 
  private:

@@ -23,15 +23,20 @@ namespace {
 constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Bad(absl::string_view address, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("address \"", address, "\": ", why));
+  return absl::InvalidArgumentError(
+      absl::StrCat("address \"", address, "\": ", why));
 }
 
-absl::StatusOr<ZmqAddress> ParseIpc(absl::string_view whole, absl::string_view path) {
-  if (path.empty() || path == "*") return Bad(whole, "an ipc address needs a path");
-  if (path.find('\0') != path.npos) return Bad(whole, "the path has a zero byte in it");
+absl::StatusOr<ZmqAddress> ParseIpc(absl::string_view whole,
+                                    absl::string_view path) {
+  if (path.empty() || path == "*")
+    return Bad(whole, "an ipc address needs a path");
+  if (path.find('\0') != path.npos)
+    return Bad(whole, "the path has a zero byte in it");
   if (path.size() > kMaxPath) {
-    return Bad(whole, absl::StrCat("the path has ", path.size(), " bytes, the system takes ",
-                                   kMaxPath, ": use a shorter folder"));
+    return Bad(whole, absl::StrCat("the path has ", path.size(),
+                                   " bytes, the system takes ", kMaxPath,
+                                   ": use a shorter folder"));
   }
   ZmqAddress address;
   address.ipc = true;
@@ -39,12 +44,14 @@ absl::StatusOr<ZmqAddress> ParseIpc(absl::string_view whole, absl::string_view p
   return address;
 }
 
-absl::StatusOr<ZmqAddress> ParseTcp(absl::string_view whole, absl::string_view rest) {
+absl::StatusOr<ZmqAddress> ParseTcp(absl::string_view whole,
+                                    absl::string_view rest) {
   const size_t colon = rest.rfind(':');
   if (colon == rest.npos) return Bad(whole, "no port; write tcp://host:port");
   absl::string_view host = rest.substr(0, colon);
   const bool brackets = absl::ConsumePrefix(&host, "[");
-  if (brackets != absl::ConsumeSuffix(&host, "]")) return Bad(whole, "brackets do not match");
+  if (brackets != absl::ConsumeSuffix(&host, "]"))
+    return Bad(whole, "brackets do not match");
   if (host.empty()) return Bad(whole, "no host; write tcp://host:port");
   if (!brackets && absl::StrContains(host, ':')) {
     return Bad(whole, "an IPv6 address needs brackets: tcp://[::1]:port");
@@ -54,26 +61,28 @@ absl::StatusOr<ZmqAddress> ParseTcp(absl::string_view whole, absl::string_view r
   }
   ZmqAddress address;
   address.host = std::string(host);
-  if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) || address.port < 0 ||
-      address.port > 65535) {
+  if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) ||
+      address.port < 0 || address.port > 65535) {
     return Bad(whole, "the port is not a number from 0 to 65535");
   }
   return address;
 }
 
 std::string Endpoint(absl::string_view host, int port) {
-  if (absl::StrContains(host, ':')) return absl::StrCat("tcp://[", host, "]:", port);
+  if (absl::StrContains(host, ':'))
+    return absl::StrCat("tcp://[", host, "]:", port);
   return absl::StrCat("tcp://", host, ":", port);
 }
 
-// The first address of a host, in numbers. IPv4 first: a name often has both, and a server that
-// listens at "localhost" listens at one.
+// The first address of a host, in numbers. IPv4 first: a name often has both,
+// and a server that listens at "localhost" listens at one.
 absl::StatusOr<std::string> Resolve(const std::string& host) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list);
   if (error != 0) {
-    return absl::NotFoundError(absl::StrCat("host \"", host, "\": ", gai_strerror(error)));
+    return absl::NotFoundError(
+        absl::StrCat("host \"", host, "\": ", gai_strerror(error)));
   }
   const absl::Cleanup free_list = [list] { freeaddrinfo(list); };
   const addrinfo* chosen = list;
@@ -84,8 +93,8 @@ absl::StatusOr<std::string> Resolve(const std::string& host) {
     }
   }
   char text[NI_MAXHOST];
-  const int failed = getnameinfo(chosen->ai_addr, chosen->ai_addrlen, text, sizeof(text), nullptr,
-                                 0, NI_NUMERICHOST);
+  const int failed = getnameinfo(chosen->ai_addr, chosen->ai_addrlen, text,
+                                 sizeof(text), nullptr, 0, NI_NUMERICHOST);
   if (failed != 0) return absl::NotFoundError(gai_strerror(failed));
   return std::string(text);
 }
@@ -96,7 +105,8 @@ bool SomebodyListens(const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.data(), path.size());
-  const int rc = connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name));
+  const int rc =
+      connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name));
   // EAGAIN: somebody does, with a full backlog.
   const bool listens = rc == 0 || errno == EAGAIN;
   close(fd);
@@ -107,21 +117,24 @@ absl::Status CheckPathIsFree(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("ipc path ", path, " exists and is no socket; it is left alone"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "ipc path ", path, " exists and is no socket; it is left alone"));
   }
   if (!SomebodyListens(path)) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat("another process listens at ipc path ", path));
+  return absl::AlreadyExistsError(
+      absl::StrCat("another process listens at ipc path ", path));
 }
 
 bool IsWildcard(const std::string& host) {
   return host == "*" || host == "0.0.0.0" || host == "::";
 }
 
-// This machine's name if peers can look it up as we can; else only peers on this machine reach us.
+// This machine's name if peers can look it up as we can; else only peers on
+// this machine reach us.
 std::string ThisHost() {
   char name[256] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0 || !Resolve(name).ok()) return "127.0.0.1";
+  if (gethostname(name, sizeof(name) - 1) != 0 || !Resolve(name).ok())
+    return "127.0.0.1";
   return name;
 }
 
@@ -137,7 +150,8 @@ absl::StatusOr<ZmqAddress> ParseZmqAddress(const std::string& address) {
 absl::StatusOr<std::string> ConnectEndpoint(const ZmqAddress& address) {
   if (address.ipc) return absl::StrCat("ipc://", address.path);
   if (address.host == "*" || address.port == 0) {
-    return Bad(Endpoint(address.host, address.port), "to connect takes a host and a port");
+    return Bad(Endpoint(address.host, address.port),
+               "to connect takes a host and a port");
   }
   const absl::StatusOr<std::string> host = Resolve(address.host);
   if (!host.ok()) return host.status();
@@ -150,7 +164,8 @@ absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address) {
     return absl::StrCat("ipc://", address.path);
   }
   if (IsWildcard(address.host)) return Endpoint(address.host, address.port);
-  // What no name service knows may be the name of an interface, which libzmq knows.
+  // What no name service knows may be the name of an interface, which libzmq
+  // knows.
   const absl::StatusOr<std::string> host = Resolve(address.host);
   return Endpoint(host.ok() ? *host : address.host, address.port);
 }
@@ -158,7 +173,8 @@ absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address) {
 std::string PublicAddress(const ZmqAddress& address, const std::string& bound) {
   if (address.ipc) return absl::StrCat("ipc://", address.path);
   int port = address.port;
-  (void)absl::SimpleAtoi(absl::string_view(bound).substr(bound.rfind(':') + 1), &port);
+  (void)absl::SimpleAtoi(absl::string_view(bound).substr(bound.rfind(':') + 1),
+                         &port);
   if (IsWildcard(address.host)) return Endpoint(ThisHost(), port);
   if (Resolve(address.host).ok()) return Endpoint(address.host, port);
   return bound;  // an interface: libzmq says its address

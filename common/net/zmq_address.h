@@ -10,8 +10,8 @@
 
 namespace parapet::net {
 
-// "tcp://host:port" (host: a name, an IPv4 address, an IPv6 address in brackets, or to listen "*" or
-// an interface's name) or "ipc:///path".
+// "tcp://host:port" (host: a name, an IPv4 address, an IPv6 address in
+// brackets, or to listen "*" or an interface's name) or "ipc:///path".
 struct ZmqAddress {
   bool ipc = false;
   std::string path;  // ipc
@@ -22,16 +22,18 @@ struct ZmqAddress {
 // InvalidArgument, in words, for what can never work.
 absl::StatusOr<ZmqAddress> ParseZmqAddress(const std::string& address);
 
-// libzmq's endpoint to connect to. Asks the name service, so it can take a while; NotFound if it
-// does not know the host. Port 0 is InvalidArgument.
+// libzmq's endpoint to connect to. Asks the name service, so it can take a
+// while; NotFound if it does not know the host. Port 0 is InvalidArgument.
 absl::StatusOr<std::string> ConnectEndpoint(const ZmqAddress& address);
 
-// libzmq's endpoint to listen at. libzmq replaces whatever is at an ipc path: a path that is not a
-// socket is FailedPrecondition here, and one at which somebody listens AlreadyExists.
+// libzmq's endpoint to listen at. libzmq replaces whatever is at an ipc path: a
+// path that is not a socket is FailedPrecondition here, and one at which
+// somebody listens AlreadyExists.
 absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address);
 
-// The address that peers connect to, when libzmq listens at `bound`: the host as it was given, or
-// this machine's name for "all interfaces", with the true port.
+// The address that peers connect to, when libzmq listens at `bound`: the host
+// as it was given, or this machine's name for "all interfaces", with the true
+// port.
 std::string PublicAddress(const ZmqAddress& address, const std::string& bound);
 
 // The file of an ipc listener, which libzmq leaves behind.

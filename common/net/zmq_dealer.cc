@@ -10,35 +10,40 @@
 namespace parapet::net {
 namespace {
 
-// A lost socket is closed within milliseconds, so this only has to be longer than a pause between
-// two Polls. Not -1 ("never"): with -1 libzmq 4.3.4 throws away the messages that arrived before the
-// loss and were not read yet, and does not report a connection that was refused.
+// A lost socket is closed within milliseconds, so this only has to be longer
+// than a pause between two Polls. Not -1 ("never"): with -1 libzmq 4.3.4 throws
+// away the messages that arrived before the loss and were not read yet, and
+// does not report a connection that was refused.
 constexpr int kReconnectMs = INT_MAX;
-// libzmq hands over what it had received just after it reports the loss, and says CONNECT_RETRIED
-// when that is done; after an error of the protocol it does not say so.
+// libzmq hands over what it had received just after it reports the loss, and
+// says CONNECT_RETRIED when that is done; after an error of the protocol it
+// does not say so.
 constexpr absl::Duration kSettle = absl::Milliseconds(20);
 
-constexpr int kEvents = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
-                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kEvents =
+    ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
 }  // namespace
 
-absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits, int send_high_water,
-                              int receive_high_water) {
+absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits,
+                              int send_high_water, int receive_high_water) {
   const size_t largest = std::max(limits.max_header, limits.max_payload);
-  const int64_t bound = static_cast<int64_t>(std::min<size_t>(largest, INT64_MAX));
+  const int64_t bound =
+      static_cast<int64_t>(std::min<size_t>(largest, INT64_MAX));
   if (absl::Status s = socket->Set(ZMQ_LINGER, 0); !s.ok()) return s;
   if (absl::Status s = socket->Set(ZMQ_IPV6, 1); !s.ok()) return s;
-  if (absl::Status s = socket->Set(ZMQ_SNDHWM, send_high_water); !s.ok()) return s;
-  if (absl::Status s = socket->Set(ZMQ_RCVHWM, receive_high_water); !s.ok()) return s;
+  if (absl::Status s = socket->Set(ZMQ_SNDHWM, send_high_water); !s.ok())
+    return s;
+  if (absl::Status s = socket->Set(ZMQ_RCVHWM, receive_high_water); !s.ok())
+    return s;
   return socket->Set64(ZMQ_MAXMSGSIZE, bound);
 }
 
-absl::StatusOr<std::unique_ptr<ZmqDealer>> ZmqDealer::Open(const ZmqContext& context,
-                                                           const ZmqOptions& options, uint64_t id,
-                                                           const std::string& endpoint,
-                                                           absl::Time now) {
+absl::StatusOr<std::unique_ptr<ZmqDealer>> ZmqDealer::Open(
+    const ZmqContext& context, const ZmqOptions& options, uint64_t id,
+    const std::string& endpoint, absl::Time now) {
   std::unique_ptr<ZmqDealer> dealer(new ZmqDealer);
   dealer->limits_ = options.limits;
   dealer->send_high_water_ = options.send_high_water;
@@ -49,16 +54,20 @@ absl::StatusOr<std::unique_ptr<ZmqDealer>> ZmqDealer::Open(const ZmqContext& con
   return dealer;
 }
 
-absl::Status ZmqDealer::Setup(const ZmqContext& context, uint64_t id, const std::string& endpoint) {
+absl::Status ZmqDealer::Setup(const ZmqContext& context, uint64_t id,
+                              const std::string& endpoint) {
   absl::StatusOr<ZmqSocket> socket = ZmqSocket::Open(context, ZMQ_DEALER);
   if (!socket.ok()) return socket.status();
   data_ = *std::move(socket);
-  if (absl::Status s = SetCommonOptions(&data_, limits_, send_high_water_, receive_high_water_);
+  if (absl::Status s = SetCommonOptions(&data_, limits_, send_high_water_,
+                                        receive_high_water_);
       !s.ok()) {
     return s;
   }
-  if (absl::Status s = data_.Set(ZMQ_RECONNECT_IVL, kReconnectMs); !s.ok()) return s;
-  absl::StatusOr<ZmqSocket> monitor = data_.Monitor(context, absl::StrCat("dealer-", id), kEvents);
+  if (absl::Status s = data_.Set(ZMQ_RECONNECT_IVL, kReconnectMs); !s.ok())
+    return s;
+  absl::StatusOr<ZmqSocket> monitor =
+      data_.Monitor(context, absl::StrCat("dealer-", id), kEvents);
   if (!monitor.ok()) return monitor.status();
   monitor_ = *std::move(monitor);
   return data_.Connect(endpoint);
@@ -71,7 +80,8 @@ int ZmqDealer::Send(absl::string_view header, const Payload& payload) {
 bool ZmqDealer::Receive(ZmqIncoming* message) {
   if (!ReceiveMessage(&data_, limits_, message)) return false;
   // The monitor may be slower than the first message.
-  if (state_ == State::kConnecting) OnMonitor(ZMQ_EVENT_HANDSHAKE_SUCCEEDED, 0, absl::Time());
+  if (state_ == State::kConnecting)
+    OnMonitor(ZMQ_EVENT_HANDSHAKE_SUCCEEDED, 0, absl::Time());
   return true;
 }
 
@@ -83,13 +93,15 @@ void ZmqDealer::ReadMonitor(absl::Time now) {
     uint32_t value = 0;
     if (event.size() < sizeof(kind) + sizeof(value)) continue;
     std::memcpy(&kind, event.data(), sizeof(kind));
-    std::memcpy(&value, static_cast<const char*>(event.data()) + sizeof(kind), sizeof(value));
+    std::memcpy(&value, static_cast<const char*>(event.data()) + sizeof(kind),
+                sizeof(value));
     OnMonitor(kind, value, now);
   }
 }
 
 void ZmqDealer::OnMonitor(int event, uint32_t value, absl::Time now) {
-  const std::string failed = absl::StrCat("handshake with ", endpoint_, " failed");
+  const std::string failed =
+      absl::StrCat("handshake with ", endpoint_, " failed");
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       if (state_ != State::kConnecting) return;
@@ -97,7 +109,9 @@ void ZmqDealer::OnMonitor(int event, uint32_t value, absl::Time now) {
       deadline_ = absl::InfiniteFuture();
       return;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-      return Break(absl::StrCat(failed, ": ", zmq_strerror(static_cast<int>(value))), now);
+      return Break(
+          absl::StrCat(failed, ": ", zmq_strerror(static_cast<int>(value))),
+          now);
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
       return Break(absl::StrCat(failed, ": not our protocol"), now);
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
@@ -107,10 +121,12 @@ void ZmqDealer::OnMonitor(int event, uint32_t value, absl::Time now) {
       state_ = State::kLost;
       return;
     default:  // DISCONNECTED, CLOSED
-      return Break(state_ == State::kUp
-                       ? absl::StrCat("the connection to ", endpoint_, " is lost")
-                       : absl::StrCat("cannot connect to ", endpoint_, ": nobody listens there"),
-                   now);
+      return Break(
+          state_ == State::kUp
+              ? absl::StrCat("the connection to ", endpoint_, " is lost")
+              : absl::StrCat("cannot connect to ", endpoint_,
+                             ": nobody listens there"),
+          now);
   }
 }
 
@@ -138,7 +154,8 @@ void ZmqDealer::Fail(std::string reason) {
 void ZmqDealer::Shut(absl::Duration linger) {
   data_.StopMonitor();
   monitor_.Close();
-  (void)data_.Set(ZMQ_LINGER, static_cast<int>(absl::ToInt64Milliseconds(linger)));
+  (void)data_.Set(ZMQ_LINGER,
+                  static_cast<int>(absl::ToInt64Milliseconds(linger)));
   data_.Close();
 }
 

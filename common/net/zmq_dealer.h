@@ -13,22 +13,23 @@
 
 namespace parapet::net {
 
-// The connecting end of one connection: a DEALER socket that lives as long as the connection, and
-// the monitor that tells what becomes of it. Not thread-safe.
+// The connecting end of one connection: a DEALER socket that lives as long as
+// the connection, and the monitor that tells what becomes of it. Not
+// thread-safe.
 class ZmqDealer {
  public:
   enum class State {
     kConnecting,
     kUp,
-    kBreaking,  // lost, but messages from before the loss may still be on their way to us
+    kBreaking,  // lost, but messages from before the loss may still be on their
+                // way to us
     kLost,      // what Receive does not give now will never come
   };
 
   // `id` names the monitor's inproc endpoint: unique in the context.
-  static absl::StatusOr<std::unique_ptr<ZmqDealer>> Open(const ZmqContext& context,
-                                                         const ZmqOptions& options, uint64_t id,
-                                                         const std::string& endpoint,
-                                                         absl::Time now);
+  static absl::StatusOr<std::unique_ptr<ZmqDealer>> Open(
+      const ZmqContext& context, const ZmqOptions& options, uint64_t id,
+      const std::string& endpoint, absl::Time now);
 
   // Both descriptors live until Shut.
   int data_fd() const { return data_.fd(); }
@@ -46,12 +47,14 @@ class ZmqDealer {
   void Tick(absl::Time now);
   // The peer broke the protocol, or we gave up: lost at once.
   void Fail(std::string reason);
-  // Closes the sockets. What libzmq holds is still sent if the network takes it within `linger`.
+  // Closes the sockets. What libzmq holds is still sent if the network takes it
+  // within `linger`.
   void Shut(absl::Duration linger);
 
  private:
   ZmqDealer() = default;
-  absl::Status Setup(const ZmqContext& context, uint64_t id, const std::string& endpoint);
+  absl::Status Setup(const ZmqContext& context, uint64_t id,
+                     const std::string& endpoint);
   void OnMonitor(int event, uint32_t value, absl::Time now);
   void Break(std::string reason, absl::Time now);
 
@@ -65,8 +68,8 @@ class ZmqDealer {
 };
 
 // Options that both kinds of socket need.
-absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits, int send_high_water,
-                              int receive_high_water);
+absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits,
+                              int send_high_water, int receive_high_water);
 
 }  // namespace parapet::net
 

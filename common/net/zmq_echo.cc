@@ -19,8 +19,10 @@ constexpr int kTimeoutMs = 60'000;
 
 absl::StatusOr<ZmqSocket> OpenSocket(const ZmqContext& context, int type) {
   PARAPET_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context, type));
-  for (int option : {ZMQ_SNDHWM, ZMQ_RCVHWM}) PARAPET_RETURN_IF_ERROR(socket.Set(option, 0));
-  for (int option : {ZMQ_SNDTIMEO, ZMQ_RCVTIMEO}) PARAPET_RETURN_IF_ERROR(socket.Set(option, kTimeoutMs));
+  for (int option : {ZMQ_SNDHWM, ZMQ_RCVHWM})
+    PARAPET_RETURN_IF_ERROR(socket.Set(option, 0));
+  for (int option : {ZMQ_SNDTIMEO, ZMQ_RCVTIMEO})
+    PARAPET_RETURN_IF_ERROR(socket.Set(option, kTimeoutMs));
   PARAPET_RETURN_IF_ERROR(socket.Set(ZMQ_LINGER, 1000));
   return socket;
 }
@@ -43,7 +45,8 @@ absl::Status RunZmqEcho(const std::string& address, int64_t messages) {
   PARAPET_RETURN_IF_ERROR(socket.Bind(address));
   for (int64_t i = 0; i < messages; ++i) {
     ZmqMessage id, header, payload;
-    for (ZmqMessage* frame : {&id, &header, &payload}) PARAPET_RETURN_IF_ERROR(Receive(socket.raw(), frame));
+    for (ZmqMessage* frame : {&id, &header, &payload})
+      PARAPET_RETURN_IF_ERROR(Receive(socket.raw(), frame));
     PARAPET_RETURN_IF_ERROR(Send(socket.raw(), &id, ZMQ_SNDMORE));
     PARAPET_RETURN_IF_ERROR(Send(socket.raw(), &header, ZMQ_SNDMORE));
     PARAPET_RETURN_IF_ERROR(Send(socket.raw(), &payload, 0));
@@ -51,8 +54,9 @@ absl::Status RunZmqEcho(const std::string& address, int64_t messages) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<absl::Duration>> RunZmqEchoClient(const std::vector<std::string>& addresses,
-                                                             int64_t chunks, size_t chunk_bytes, int rounds) {
+absl::StatusOr<std::vector<absl::Duration>> RunZmqEchoClient(
+    const std::vector<std::string>& addresses, int64_t chunks,
+    size_t chunk_bytes, int rounds) {
   const ZmqContext context(1);
   std::vector<ZmqSocket> sockets;
   for (const std::string& address : addresses) {
@@ -69,14 +73,17 @@ absl::StatusOr<std::vector<absl::Duration>> RunZmqEchoClient(const std::vector<s
     const absl::Time began = clock.Now();
     for (int64_t c = 0; c < chunks; ++c) {
       void* socket = sockets[c % sockets.size()].raw();
-      ZmqMessage head = ZmqMessage::Copy(header), body = ZmqMessage::Share(payload);
+      ZmqMessage head = ZmqMessage::Copy(header),
+                 body = ZmqMessage::Share(payload);
       PARAPET_RETURN_IF_ERROR(Send(socket, &head, ZMQ_SNDMORE));
       PARAPET_RETURN_IF_ERROR(Send(socket, &body, 0));
     }
     for (int64_t c = 0; c < chunks; ++c) {
       ZmqMessage head, body;
-      PARAPET_RETURN_IF_ERROR(Receive(sockets[c % sockets.size()].raw(), &head));
-      PARAPET_RETURN_IF_ERROR(Receive(sockets[c % sockets.size()].raw(), &body));
+      PARAPET_RETURN_IF_ERROR(
+          Receive(sockets[c % sockets.size()].raw(), &head));
+      PARAPET_RETURN_IF_ERROR(
+          Receive(sockets[c % sockets.size()].raw(), &body));
     }
     times.push_back(clock.Now() - began);
   }

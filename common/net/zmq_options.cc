@@ -5,14 +5,17 @@
 namespace parapet::net {
 namespace {
 
-// The largest control payload: a lease or a shard's report with every worker that can be.
+// The largest control payload: a lease or a shard's report with every worker
+// that can be.
 constexpr size_t kControlPayload = size_t{8} << 20;
 
 }  // namespace
 
 ZmqOptions OptionsFor(const ShardMap& map) {
   ZmqOptions options;
-  const auto chunk = static_cast<size_t>(std::min(map.chunk_elements(), map.elements())) * sizeof(float);
+  const auto chunk =
+      static_cast<size_t>(std::min(map.chunk_elements(), map.elements())) *
+      sizeof(float);
   options.limits.max_payload = std::max(chunk, kControlPayload);
   return options;
 }

@@ -18,18 +18,23 @@ constexpr size_t kRoutingBytes = 5;
 
 ino_t InodeOf(int fd) {
   struct stat info {};
-  return fd >= 0 && fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+  return fd >= 0 && fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode)
+             ? info.st_ino
+             : 0;
 }
 
-// libzmq cannot close one peer of a ROUTER; the end of its socket does. In between the descriptor
-// could become another connection's: the inode tells, but for a moment too short to matter, and
-// then that peer just connects again.
+// libzmq cannot close one peer of a ROUTER; the end of its socket does. In
+// between the descriptor could become another connection's: the inode tells,
+// but for a moment too short to matter, and then that peer just connects again.
 void Cut(PeerSocket peer) {
-  if (peer.inode != 0 && InodeOf(peer.fd) == peer.inode) shutdown(peer.fd, SHUT_RDWR);
+  if (peer.inode != 0 && InodeOf(peer.fd) == peer.inode)
+    shutdown(peer.fd, SHUT_RDWR);
 }
 
 bool ParseRouting(const ZmqMessage& frame, RoutingId* id) {
-  if (frame.size() != kRoutingBytes || *static_cast<const char*>(frame.data()) != 0) return false;
+  if (frame.size() != kRoutingBytes ||
+      *static_cast<const char*>(frame.data()) != 0)
+    return false;
   std::memcpy(id, static_cast<const char*>(frame.data()) + 1, sizeof(*id));
   return true;
 }
@@ -42,23 +47,28 @@ ZmqMessage RoutingFrame(RoutingId id) {
 
 }  // namespace
 
-absl::Status ZmqRouter::Open(const ZmqContext& context, const ZmqOptions& options) {
+absl::Status ZmqRouter::Open(const ZmqContext& context,
+                             const ZmqOptions& options) {
   limits_ = options.limits;
   absl::StatusOr<ZmqSocket> socket = ZmqSocket::Open(context, ZMQ_ROUTER);
   if (!socket.ok()) return socket.status();
   socket_ = *std::move(socket);
-  if (absl::Status s = SetCommonOptions(&socket_, limits_, options.send_high_water,
-                                        options.receive_high_water);
+  if (absl::Status s =
+          SetCommonOptions(&socket_, limits_, options.send_high_water,
+                           options.receive_high_water);
       !s.ok()) {
     return s;
   }
-  const int handshake = static_cast<int>(absl::ToInt64Milliseconds(options.connect_timeout));
-  if (absl::Status s = socket_.Set(ZMQ_HANDSHAKE_IVL, handshake); !s.ok()) return s;
+  const int handshake =
+      static_cast<int>(absl::ToInt64Milliseconds(options.connect_timeout));
+  if (absl::Status s = socket_.Set(ZMQ_HANDSHAKE_IVL, handshake); !s.ok())
+    return s;
   if (absl::Status s = socket_.Set(ZMQ_BACKLOG, kBacklog); !s.ok()) return s;
   return socket_.Set(ZMQ_ROUTER_MANDATORY, 1);
 }
 
-int ZmqRouter::Send(RoutingId to, absl::string_view header, const Payload& payload) {
+int ZmqRouter::Send(RoutingId to, absl::string_view header,
+                    const Payload& payload) {
   const int error = socket_.Send(RoutingFrame(to), true);
   return error != 0 ? error : SendMessage(&socket_, header, payload);
 }
@@ -67,7 +77,8 @@ bool ZmqRouter::Receive(RoutingId* from, ZmqIncoming* message, bool* banned) {
   ZmqMessage routing;
   if (socket_.Receive(&routing) != 0) return false;
   if (!ReceiveMessage(&socket_, limits_, message)) return false;
-  // Ours never choose a routing id. One who does could take over another's after its loss.
+  // Ours never choose a routing id. One who does could take over another's
+  // after its loss.
   if (!ParseRouting(routing, from)) {
     Cut(Identify(*message));
     *banned = true;
@@ -83,9 +94,11 @@ PeerSocket ZmqRouter::Identify(const ZmqIncoming& message) {
 
 void ZmqRouter::Ban(RoutingId peer, PeerSocket socket, absl::Time when) {
   Forget(peer);
-  // Almost always in order of time already; after a change of clock just a little late.
-  const auto place = std::upper_bound(kicks_.begin(), kicks_.end(), when,
-                                      [](absl::Time t, const Kick& k) { return t < k.when; });
+  // Almost always in order of time already; after a change of clock just a
+  // little late.
+  const auto place =
+      std::upper_bound(kicks_.begin(), kicks_.end(), when,
+                       [](absl::Time t, const Kick& k) { return t < k.when; });
   kicks_.insert(place, Kick{when, socket});
 }
 
@@ -105,7 +118,8 @@ void ZmqRouter::Tick(absl::Time now) {
 }
 
 void ZmqRouter::Shut(absl::Duration linger) {
-  (void)socket_.Set(ZMQ_LINGER, static_cast<int>(absl::ToInt64Milliseconds(linger)));
+  (void)socket_.Set(ZMQ_LINGER,
+                    static_cast<int>(absl::ToInt64Milliseconds(linger)));
   socket_.Close();
 }
 

@@ -16,11 +16,12 @@
 
 namespace parapet::net {
 
-// How a ROUTER knows a peer: the number in the routing id that it made up for it.
+// How a ROUTER knows a peer: the number in the routing id that it made up for
+// it.
 using RoutingId = uint32_t;
 
-// The operating system's socket of a peer. Descriptors are used again by other connections, inodes
-// of sockets are not (for a very long time).
+// The operating system's socket of a peer. Descriptors are used again by other
+// connections, inodes of sockets are not (for a very long time).
 struct PeerSocket {
   int fd = -1;
   ino_t inode = 0;
@@ -31,7 +32,9 @@ class ZmqRouter {
  public:
   absl::Status Open(const ZmqContext& context, const ZmqOptions& options);
   // Returns nothing on error but the status; once.
-  absl::Status Bind(const std::string& endpoint) { return socket_.Bind(endpoint); }
+  absl::Status Bind(const std::string& endpoint) {
+    return socket_.Bind(endpoint);
+  }
   std::string LastEndpoint() const { return socket_.LastEndpoint(); }
   int fd() const { return socket_.fd(); }
 
@@ -41,9 +44,11 @@ class ZmqRouter {
   bool Receive(RoutingId* from, ZmqIncoming* message, bool* banned);
 
   static PeerSocket Identify(const ZmqIncoming& message);
-  // Nothing that a peer sends counts from now on, and its connection is closed at `when`.
+  // Nothing that a peer sends counts from now on, and its connection is closed
+  // at `when`.
   void Ban(RoutingId peer, PeerSocket socket, absl::Time when);
-  // A connection that is gone by itself: what may still come from it does not count.
+  // A connection that is gone by itself: what may still come from it does not
+  // count.
   void Forget(RoutingId peer);
   // Closes those whose time has come.
   void Tick(absl::Time now);

@@ -26,17 +26,22 @@ namespace parapet::net {
 namespace {
 
 constexpr size_t kEventsPerPoll = 256;
-constexpr size_t kEventsPerTurn = 32;  // of one socket, before the next one has its turn
-// Sockets known to have messages are read without asking the system; every so many Polls it is
-// asked all the same, or one busy socket would hide the others.
+constexpr size_t kEventsPerTurn =
+    32;  // of one socket, before the next one has its turn
+// Sockets known to have messages are read without asking the system; every so
+// many Polls it is asked all the same, or one busy socket would hide the
+// others.
 constexpr int kPollsPerScan = 8;
-// libzmq wakes us when a full connection takes messages again; this is in case a Send or a Receive
-// on another connection of the same socket has swallowed that.
+// libzmq wakes us when a full connection takes messages again; this is in case
+// a Send or a Receive on another connection of the same socket has swallowed
+// that.
 constexpr absl::Duration kRetry = absl::Milliseconds(5);
-// A lost accepted connection is reported when all that came from it is read, or at this age.
+// A lost accepted connection is reported when all that came from it is read, or
+// at this age.
 constexpr absl::Duration kReadRest = absl::Seconds(1);
 
-// What epoll hands back: a dealer's data socket is 2 id, its monitor 2 id + 1; ids begin at 1.
+// What epoll hands back: a dealer's data socket is 2 id, its monitor 2 id + 1;
+// ids begin at 1.
 constexpr uint64_t kWakeKey = 0, kRouterKey = 1;
 constexpr uint64_t DataKey(ConnectionId id) { return 2 * id; }
 constexpr uint64_t MonitorKey(ConnectionId id) { return 2 * id + 1; }
@@ -58,7 +63,8 @@ struct Connection {
   bool gone() const { return lost != absl::InfinitePast(); }
 };
 
-void AppendMessage(ConnectionId id, ZmqIncoming&& message, std::vector<Event>* events) {
+void AppendMessage(ConnectionId id, ZmqIncoming&& message,
+                   std::vector<Event>* events) {
   Event event;
   event.connection = id;
   event.header = std::move(message.header);
@@ -66,7 +72,8 @@ void AppendMessage(ConnectionId id, ZmqIncoming&& message, std::vector<Event>* e
   events->push_back(std::move(event));
 }
 
-void AppendDown(ConnectionId id, std::string reason, std::vector<Event>* events) {
+void AppendDown(ConnectionId id, std::string reason,
+                std::vector<Event>* events) {
   Event down;
   down.kind = Event::Kind::kDown;
   down.connection = id;
@@ -75,7 +82,8 @@ void AppendDown(ConnectionId id, std::string reason, std::vector<Event>* events)
 }
 
 bool IsLost(const Connection& c) {
-  return c.gone() || (c.dealer && c.dealer->state() >= ZmqDealer::State::kBreaking);
+  return c.gone() ||
+         (c.dealer && c.dealer->state() >= ZmqDealer::State::kBreaking);
 }
 
 class ZmqTransport final : public Transport {
@@ -85,9 +93,11 @@ class ZmqTransport final : public Transport {
 
   absl::StatusOr<std::string> Listen(const std::string& address) override;
   absl::StatusOr<ConnectionId> Connect(const std::string& address) override;
-  absl::Status Send(ConnectionId to, absl::string_view header, Payload payload) override;
+  absl::Status Send(ConnectionId to, absl::string_view header,
+                    Payload payload) override;
   void Close(ConnectionId connection) override;
-  absl::Status Poll(absl::Duration timeout, std::vector<Event>* events) override;
+  absl::Status Poll(absl::Duration timeout,
+                    std::vector<Event>* events) override;
   void Wake() override;
 
  private:
@@ -95,7 +105,9 @@ class ZmqTransport final : public Transport {
   absl::Status Watch(int fd, uint64_t key);
   void Unwatch(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
   void MarkReady(uint64_t key);
-  uint64_t KeyOf(const Connection& c) const { return c.dealer ? DataKey(c.id) : kRouterKey; }
+  uint64_t KeyOf(const Connection& c) const {
+    return c.dealer ? DataKey(c.id) : kRouterKey;
+  }
   Connection* Find(ConnectionId id);
 
   absl::StatusOr<ConnectionId> OpenDealer(const std::string& endpoint);
@@ -110,7 +122,8 @@ class ZmqTransport final : public Transport {
   bool ReadDealer(ConnectionId id, size_t limit, std::vector<Event>* events);
   bool ReadRouter(size_t limit, std::vector<Event>* events);
   Connection* Accept(RoutingId from, const ZmqIncoming& message);
-  void DropViolator(Connection* c, const std::string& why, std::vector<Event>* events);
+  void DropViolator(Connection* c, const std::string& why,
+                    std::vector<Event>* events);
   void ReportUp(Connection* c, std::vector<Event>* events);
   void ReportGone(bool all, std::vector<Event>* events);
   void Tick(absl::Time now);
@@ -131,7 +144,7 @@ class ZmqTransport final : public Transport {
   absl::btree_set<ConnectionId> waiting_;    // with a queue of ours
   absl::btree_set<ConnectionId> unsettled_;  // dealers with a deadline, or lost
   absl::btree_set<ConnectionId> gone_;       // accepted, lost, not reported yet
-  std::deque<uint64_t> ready_;               // sockets that may have messages, in turn
+  std::deque<uint64_t> ready_;  // sockets that may have messages, in turn
   absl::flat_hash_set<uint64_t> is_ready_;
   std::vector<Event> pending_;
   bool woken_ = false;
@@ -144,16 +157,19 @@ ZmqTransport::ZmqTransport(const ZmqOptions& options)
 }
 
 absl::Status ZmqTransport::Init() {
-  if (context_.raw() == nullptr) return absl::ResourceExhaustedError("no zmq context");
+  if (context_.raw() == nullptr)
+    return absl::ResourceExhaustedError("no zmq context");
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || wake_ < 0) return ErrnoStatus("cannot open descriptors", errno);
+  if (epoll_ < 0 || wake_ < 0)
+    return ErrnoStatus("cannot open descriptors", errno);
   return Watch(wake_, kWakeKey);
 }
 
 ZmqTransport::~ZmqTransport() {
   for (auto& [id, c] : connections_) {
-    if (c->dealer) c->dealer->Shut(c->up ? options_.linger : absl::ZeroDuration());
+    if (c->dealer)
+      c->dealer->Shut(c->up ? options_.linger : absl::ZeroDuration());
   }
   router_.Shut(options_.linger);
   ipc_file_.Remove();
@@ -165,7 +181,8 @@ absl::Status ZmqTransport::Watch(int fd, uint64_t key) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = key;
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0)
+    return absl::OkStatus();
   return ErrnoStatus("cannot watch a socket", errno);
 }
 
@@ -180,7 +197,8 @@ Connection* ZmqTransport::Find(ConnectionId id) {
 
 absl::StatusOr<std::string> ZmqTransport::Listen(const std::string& address) {
   if (!status_.ok()) return status_;
-  if (listening_) return absl::FailedPreconditionError("this transport listens already");
+  if (listening_)
+    return absl::FailedPreconditionError("this transport listens already");
   const absl::StatusOr<ZmqAddress> parsed = ParseZmqAddress(address);
   if (!parsed.ok()) return parsed.status();
   const absl::StatusOr<std::string> endpoint = ListenEndpoint(*parsed);
@@ -201,7 +219,8 @@ absl::StatusOr<ConnectionId> ZmqTransport::Connect(const std::string& address) {
   const absl::StatusOr<std::string> endpoint = ConnectEndpoint(*parsed);
   if (endpoint.ok()) return OpenDealer(*endpoint);
   if (!absl::IsNotFound(endpoint.status())) return endpoint.status();
-  // The name may be known later, as when the peer's machine starts: a connection that failed.
+  // The name may be known later, as when the peer's machine starts: a
+  // connection that failed.
   Event down;
   down.kind = Event::Kind::kDown;
   down.connection = next_id_++;
@@ -210,12 +229,15 @@ absl::StatusOr<ConnectionId> ZmqTransport::Connect(const std::string& address) {
   return down.connection;
 }
 
-absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(const std::string& endpoint) {
+absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(
+    const std::string& endpoint) {
   const ConnectionId id = next_id_++;
   auto dealer = ZmqDealer::Open(context_, options_, id, endpoint, clock_.Now());
   if (!dealer.ok()) return dealer.status();
-  if (absl::Status s = Watch((*dealer)->data_fd(), DataKey(id)); !s.ok()) return s;
-  if (absl::Status s = Watch((*dealer)->monitor_fd(), MonitorKey(id)); !s.ok()) return s;
+  if (absl::Status s = Watch((*dealer)->data_fd(), DataKey(id)); !s.ok())
+    return s;
+  if (absl::Status s = Watch((*dealer)->monitor_fd(), MonitorKey(id)); !s.ok())
+    return s;
   auto c = std::make_unique<Connection>();
   c->id = id;
   c->dealer = *std::move(dealer);
@@ -228,7 +250,8 @@ absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(const std::string& endpoin
 }
 
 absl::Status ZmqTransport::CheckSize(size_t header, size_t payload) const {
-  if (header <= options_.limits.max_header && payload <= options_.limits.max_payload) {
+  if (header <= options_.limits.max_header &&
+      payload <= options_.limits.max_payload) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -236,18 +259,21 @@ absl::Status ZmqTransport::CheckSize(size_t header, size_t payload) const {
       options_.limits.max_header, " + ", options_.limits.max_payload));
 }
 
-absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header, Payload payload) {
+absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header,
+                                Payload payload) {
   Connection* c = Find(to);
   if (c == nullptr || IsLost(*c)) {
     return absl::NotFoundError(absl::StrCat("connection ", to, " is down"));
   }
-  if (absl::Status s = CheckSize(header.size(), payload.size()); !s.ok()) return s;
+  if (absl::Status s = CheckSize(header.size(), payload.size()); !s.ok())
+    return s;
   // Sending may swallow the sign that there is something to read.
   MarkReady(KeyOf(*c));
   if (c->queue.empty()) {
     const int error = TrySend(c, header, payload);
     if (error == 0) return absl::OkStatus();
-    if (error != EAGAIN) return absl::NotFoundError(absl::StrCat("connection ", to, " is lost"));
+    if (error != EAGAIN)
+      return absl::NotFoundError(absl::StrCat("connection ", to, " is lost"));
   }
   if (c->queue.size() >= options_.limits.max_queued_messages) {
     return absl::ResourceExhaustedError(
@@ -258,8 +284,10 @@ absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header, Paylo
   return absl::OkStatus();
 }
 
-// 0 or errno; EAGAIN: it takes nothing now, otherwise it is lost (and will be reported).
-int ZmqTransport::TrySend(Connection* c, absl::string_view header, const Payload& payload) {
+// 0 or errno; EAGAIN: it takes nothing now, otherwise it is lost (and will be
+// reported).
+int ZmqTransport::TrySend(Connection* c, absl::string_view header,
+                          const Payload& payload) {
   const int error = c->dealer ? c->dealer->Send(header, payload)
                               : router_.Send(c->routing, header, payload);
   if (error == EAGAIN) return error;
@@ -278,7 +306,8 @@ int ZmqTransport::TrySend(Connection* c, absl::string_view header, const Payload
 bool ZmqTransport::FlushQueue(Connection* c) {
   const size_t before = c->queue.size();
   while (!c->queue.empty()) {
-    const int error = TrySend(c, c->queue.front().header, c->queue.front().payload);
+    const int error =
+        TrySend(c, c->queue.front().header, c->queue.front().payload);
     if (error == EAGAIN) break;
     c->queue.pop_front();
     if (error != 0) c->queue.clear();
@@ -299,11 +328,13 @@ bool ZmqTransport::FlushQueues() {
 void ZmqTransport::Close(ConnectionId connection) {
   Connection* c = Find(connection);
   if (c == nullptr) {
-    std::erase_if(pending_, [&](const Event& e) { return e.connection == connection; });
+    std::erase_if(pending_,
+                  [&](const Event& e) { return e.connection == connection; });
     return;
   }
   FlushQueue(c);
-  if (!c->dealer) router_.Ban(c->routing, c->socket, clock_.Now() + options_.linger);
+  if (!c->dealer)
+    router_.Ban(c->routing, c->socket, clock_.Now() + options_.linger);
   Remove(c, options_.linger);
 }
 
@@ -328,7 +359,8 @@ void ZmqTransport::Wake() {
   errno = saved;
 }
 
-absl::Status ZmqTransport::Poll(absl::Duration timeout, std::vector<Event>* events) {
+absl::Status ZmqTransport::Poll(absl::Duration timeout,
+                                std::vector<Event>* events) {
   if (!status_.ok()) return status_;
   const size_t before = events->size();
   events->insert(events->end(), pending_.begin(), pending_.end());
@@ -337,7 +369,8 @@ absl::Status ZmqTransport::Poll(absl::Duration timeout, std::vector<Event>* even
   if (++polls_ % kPollsPerScan == 0) status_ = Scan(absl::ZeroDuration());
   while (status_.ok()) {
     Tick(clock_.Now());
-    for (const ConnectionId id : waiting_) MarkReady(KeyOf(*connections_.at(id)));
+    for (const ConnectionId id : waiting_)
+      MarkReady(KeyOf(*connections_.at(id)));
     FlushQueues();
     ReadReady(before + kEventsPerPoll, events);
     // Reading also takes libzmq's notes that there is room again.
@@ -358,14 +391,16 @@ absl::Time ZmqTransport::NextDeadline(absl::Time now) const {
   for (const ConnectionId id : unsettled_) {
     next = std::min(next, connections_.at(id)->dealer->deadline());
   }
-  return waiting_.empty() && gone_.empty() ? next : std::min(next, now + kRetry);
+  return waiting_.empty() && gone_.empty() ? next
+                                           : std::min(next, now + kRetry);
 }
 
 absl::Status ZmqTransport::Scan(absl::Duration wait) {
   // Rounded up: rounded down, the last millisecond would be spent spinning.
   const double ms = std::ceil(absl::ToDoubleMilliseconds(wait));
   epoll_event found[64];
-  const int n = epoll_wait(epoll_, found, 64, static_cast<int>(std::clamp(ms, 0.0, 1e6)));
+  const int n =
+      epoll_wait(epoll_, found, 64, static_cast<int>(std::clamp(ms, 0.0, 1e6)));
   if (n < 0 && errno != EINTR) return ErrnoStatus("epoll_wait", errno);
   for (int i = 0; i < n; ++i) {
     const uint64_t key = found[i].data.u64;
@@ -404,7 +439,8 @@ void ZmqTransport::ReadReady(size_t limit, std::vector<Event>* events) {
     ready_.pop_front();
     is_ready_.erase(key);
     const size_t turn = std::min(limit, events->size() + kEventsPerTurn);
-    const bool more = key == kRouterKey ? ReadRouter(turn, events) : ReadDealer(key / 2, turn, events);
+    const bool more = key == kRouterKey ? ReadRouter(turn, events)
+                                        : ReadDealer(key / 2, turn, events);
     if (more) MarkReady(key);
   }
 }
@@ -418,9 +454,10 @@ void ZmqTransport::ReportUp(Connection* c, std::vector<Event>* events) {
   events->push_back(std::move(up));
 }
 
-// True: there may be more. What the state says was known before the last try to receive, so that
-// nothing can come after kLost.
-bool ZmqTransport::ReadDealer(ConnectionId id, size_t limit, std::vector<Event>* events) {
+// True: there may be more. What the state says was known before the last try to
+// receive, so that nothing can come after kLost.
+bool ZmqTransport::ReadDealer(ConnectionId id, size_t limit,
+                              std::vector<Event>* events) {
   Connection* c = Find(id);
   if (c == nullptr) return false;
   while (events->size() < limit) {
@@ -462,7 +499,8 @@ bool ZmqTransport::ReadRouter(size_t limit, std::vector<Event>* events) {
     if (message.violation.empty()) {
       AppendMessage(c->id, std::move(message), events);
     } else {
-      DropViolator(c, absl::StrCat("the peer sent ", message.violation), events);
+      DropViolator(c, absl::StrCat("the peer sent ", message.violation),
+                   events);
     }
   }
   return true;
@@ -473,7 +511,8 @@ Connection* ZmqTransport::Accept(RoutingId from, const ZmqIncoming& message) {
   const auto known = accepted_.find(from);
   if (known != accepted_.end()) return known->second;
   const PeerSocket socket = ZmqRouter::Identify(message);
-  if (!message.violation.empty() || accepted_.size() >= options_.limits.max_connections) {
+  if (!message.violation.empty() ||
+      accepted_.size() >= options_.limits.max_connections) {
     router_.Ban(from, socket, clock_.Now());
     return nullptr;
   }
@@ -494,7 +533,8 @@ void ZmqTransport::DropViolator(Connection* c, const std::string& why,
   Remove(c, absl::ZeroDuration());
 }
 
-// `all`: everything that has come is read. Otherwise only those that have waited for that too long.
+// `all`: everything that has come is read. Otherwise only those that have
+// waited for that too long.
 void ZmqTransport::ReportGone(bool all, std::vector<Event>* events) {
   if (gone_.empty()) return;
   const absl::Time now = clock_.Now();

@@ -12,24 +12,31 @@ namespace {
 
 // Below this a copy costs less than a reference: libzmq allocates either way.
 constexpr size_t kCopyBelow = 1024;
-// libzmq's default of 1023 sockets allows 341 connections, at three sockets each.
+// libzmq's default of 1023 sockets allows 341 connections, at three sockets
+// each.
 constexpr int kMaxSockets = 65535;
 
-void FreeShared(void*, void* hint) { delete static_cast<std::shared_ptr<const void>*>(hint); }
+void FreeShared(void*, void* hint) {
+  delete static_cast<std::shared_ptr<const void>*>(hint);
+}
 
-// libzmq's messages fail to be made for want of memory only, where `new` would end us as well.
+// libzmq's messages fail to be made for want of memory only, where `new` would
+// end us as well.
 void MustAllocate(int rc) {
   if (rc != 0) std::abort();
 }
 
-std::string Violation(const ZmqIncoming& in, size_t payload, int frames, const Limits& limits) {
-  if (frames > 2) return absl::StrCat("a message of ", frames, " frames (at most 2)");
+std::string Violation(const ZmqIncoming& in, size_t payload, int frames,
+                      const Limits& limits) {
+  if (frames > 2)
+    return absl::StrCat("a message of ", frames, " frames (at most 2)");
   if (in.header.size() > limits.max_header) {
-    return absl::StrCat("a header of ", in.header.size(), " bytes (at most ", limits.max_header,
-                        ")");
+    return absl::StrCat("a header of ", in.header.size(), " bytes (at most ",
+                        limits.max_header, ")");
   }
   if (payload <= limits.max_payload) return "";
-  return absl::StrCat("a payload of ", payload, " bytes (at most ", limits.max_payload, ")");
+  return absl::StrCat("a payload of ", payload, " bytes (at most ",
+                      limits.max_payload, ")");
 }
 
 }  // namespace
@@ -62,17 +69,20 @@ absl::Status ErrnoStatus(absl::string_view what, int error) {
 ZmqMessage ZmqMessage::Copy(absl::string_view bytes) {
   ZmqMessage message;
   MustAllocate(zmq_msg_init_size(&message.msg_, bytes.size()));
-  if (!bytes.empty()) std::memcpy(zmq_msg_data(&message.msg_), bytes.data(), bytes.size());
+  if (!bytes.empty())
+    std::memcpy(zmq_msg_data(&message.msg_), bytes.data(), bytes.size());
   return message;
 }
 
 ZmqMessage ZmqMessage::Share(const Payload& payload) {
   if (payload.size() < kCopyBelow) {
-    return Copy({reinterpret_cast<const char*>(payload.data()), payload.size()});
+    return Copy(
+        {reinterpret_cast<const char*>(payload.data()), payload.size()});
   }
   ZmqMessage message;
   auto* owner = new std::shared_ptr<const void>(payload.owner());
-  MustAllocate(zmq_msg_init_data(&message.msg_, const_cast<std::byte*>(payload.data()),
+  MustAllocate(zmq_msg_init_data(&message.msg_,
+                                 const_cast<std::byte*>(payload.data()),
                                  payload.size(), FreeShared, owner));
   return message;
 }
@@ -80,7 +90,8 @@ ZmqMessage ZmqMessage::Share(const Payload& payload) {
 Payload ToPayload(ZmqMessage message) {
   if (message.size() == 0) return Payload();
   if (message.size() < kCopyBelow) {
-    // libzmq's frame would keep the whole 8 KiB buffer alive in which it was received.
+    // libzmq's frame would keep the whole 8 KiB buffer alive in which it was
+    // received.
     return Payload::FromString(std::string(message.view()));
   }
   auto owner = std::make_shared<const ZmqMessage>(std::move(message));
@@ -110,13 +121,17 @@ void ZmqSocket::Close() {
 }
 
 absl::Status ZmqSocket::Set(int option, int value) {
-  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0) return absl::OkStatus();
-  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value), errno);
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0)
+    return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value),
+                     errno);
 }
 
 absl::Status ZmqSocket::Set64(int option, int64_t value) {
-  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0) return absl::OkStatus();
-  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value), errno);
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0)
+    return absl::OkStatus();
+  return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value),
+                     errno);
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {
@@ -129,7 +144,8 @@ absl::Status ZmqSocket::Connect(const std::string& endpoint) {
   return ErrnoStatus(absl::StrCat("cannot connect to ", endpoint), errno);
 }
 
-absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context, const std::string& name,
+absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context,
+                                             const std::string& name,
                                              int events) {
   const std::string endpoint = absl::StrCat("inproc://", name);
   if (zmq_socket_monitor(socket_, endpoint.c_str(), events) != 0) {
@@ -168,7 +184,8 @@ int ZmqSocket::Receive(ZmqMessage* message) {
 }
 
 int ZmqSocket::Send(ZmqMessage message, bool more) {
-  while (zmq_msg_send(message.raw(), socket_, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
+  while (zmq_msg_send(message.raw(), socket_,
+                      ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
@@ -180,7 +197,8 @@ bool ReceiveMessage(ZmqSocket* socket, const Limits& limits, ZmqIncoming* out) {
   out->source_fd = header.source_fd();
   out->header.assign(header.view().data(), header.size());
   int frames = 1;
-  // libzmq shows a message only when it has all of it, so the frames that follow are there.
+  // libzmq shows a message only when it has all of it, so the frames that
+  // follow are there.
   for (bool more = header.more(); more; ++frames) {
     ZmqMessage* frame = frames == 1 ? &payload : &extra;
     if (socket->Receive(frame) != 0) break;
@@ -191,7 +209,8 @@ bool ReceiveMessage(ZmqSocket* socket, const Limits& limits, ZmqIncoming* out) {
   return true;
 }
 
-int SendMessage(ZmqSocket* socket, absl::string_view header, const Payload& payload) {
+int SendMessage(ZmqSocket* socket, absl::string_view header,
+                const Payload& payload) {
   const bool more = !payload.empty();
   const int error = socket->Send(ZmqMessage::Copy(header), more);
   if (error == 0 && more) socket->Send(ZmqMessage::Share(payload), false);

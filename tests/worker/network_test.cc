@@ -1,6 +1,7 @@
 #include "worker/network.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
