@@ -173,6 +173,7 @@ class ServerNode {
   void Apply(Lead::Record& effect);
   void Apply(Lead::Evaluated& effect);
   void Apply(Lead::Finish& effect);
+  std::vector<Peer> BoundPeers() const;
   void TellPeer(const Peer& peer, const Body& body);
   void TellSelf(const Body& body);  // the lead to its own shard
   void OnLease(const Lease& lease);

@@ -287,16 +287,23 @@ void ServerNode::Apply(Lead::Tell& effect) {
 
 void ServerNode::Apply(Lead::TellServers& effect) {
   TellSelf(effect.body);
-  for (const auto& [key, connection] : bound_) {
-    if (key.peer.role == Role::kServer) TellPeer(key.peer, effect.body);
+  for (const Peer& peer : BoundPeers()) {
+    if (peer.role == Role::kServer) TellPeer(peer, effect.body);
   }
 }
 
 void ServerNode::Apply(Lead::TellAll& effect) {
   TellSelf(effect.body);
+  for (const Peer& peer : BoundPeers()) TellPeer(peer, effect.body);
+}
+
+// A copy: telling a peer that is gone forgets its connection.
+std::vector<Peer> ServerNode::BoundPeers() const {
+  std::vector<Peer> peers;
   for (const auto& [key, connection] : bound_) {
-    if (key.link == 0) TellPeer(key.peer, effect.body);
+    if (key.link == 0) peers.push_back(key.peer);
   }
+  return peers;
 }
 
 void ServerNode::TellPeer(const Peer& peer, const Body& body) {

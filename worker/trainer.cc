@@ -175,19 +175,21 @@ absl::Status Trainer::Restore(const std::string& folder) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<FileEntry> Trainer::WriteMomentum(uint64_t version) {
+  const std::string folder = PartialPath(config_.snapshot_dir, version);
+  PARAPET_RETURN_IF_ERROR(parts_.disk->MakeDir(folder));
+  const Section section{"momentum",
+                        {{0, static_cast<int64_t>(momentum_.size())}},
+                        {momentum_.data()}};
+  return WriteShardFile(*parts_.disk, folder, WorkerFileName(config_.id),
+                        parts_.model->layout(), {section});
+}
+
 void Trainer::Snapshot(uint64_t version) {
   if (momentum_.empty()) return;
+  const absl::StatusOr<FileEntry> entry = WriteMomentum(version);
   SnapshotDoneMessage done;
   done.version = version;
-  const std::string folder = PartialPath(config_.snapshot_dir, version);
-  absl::StatusOr<FileEntry> entry = parts_.disk->MakeDir(folder);
-  if (entry.status().ok()) {
-    const Section section{"momentum",
-                          {{0, static_cast<int64_t>(momentum_.size())}},
-                          {momentum_.data()}};
-    entry = WriteShardFile(*parts_.disk, folder, WorkerFileName(config_.id),
-                           parts_.model->layout(), {section});
-  }
   done.ok = entry.ok();
   if (entry.ok()) done.file = *entry;
   done.words = std::string(entry.status().message());

@@ -54,6 +54,7 @@ class Trainer {
   absl::Status RunRound(const Client::Next& next);
   absl::Status Restore(const std::string& folder);
   void Snapshot(uint64_t version);
+  absl::StatusOr<FileEntry> WriteMomentum(uint64_t version);
   Batch Gather(const Client::Next& next);
   void Push(Range range, float* gradient);
 

@@ -1,12 +1,7 @@
 #include "common/net/zmq_transport.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <deque>
 #include <string>
 #include <utility>
@@ -14,9 +9,9 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
+#include "common/net/ready_set.h"
 #include "common/net/zmq_address.h"
 #include "common/net/zmq_dealer.h"
 #include "common/net/zmq_router.h"
@@ -26,8 +21,8 @@ namespace parapet::net {
 namespace {
 
 constexpr size_t kEventsPerPoll = 256;
-constexpr size_t kEventsPerTurn =
-    32;  // of one socket, before the next one has its turn
+// Of one socket, before the next one has its turn.
+constexpr size_t kEventsPerTurn = 32;
 // Sockets known to have messages are read without asking the system; every so
 // many Polls it is asked all the same, or one busy socket would hide the
 // others.
@@ -40,9 +35,9 @@ constexpr absl::Duration kRetry = absl::Milliseconds(5);
 // at this age.
 constexpr absl::Duration kReadRest = absl::Seconds(1);
 
-// What epoll hands back: a dealer's data socket is 2 id, its monitor 2 id + 1;
+// Keys of the ready set: a dealer's data socket is 2 id, its monitor 2 id + 1;
 // ids begin at 1.
-constexpr uint64_t kWakeKey = 0, kRouterKey = 1;
+constexpr uint64_t kRouterKey = 1;
 constexpr uint64_t DataKey(ConnectionId id) { return 2 * id; }
 constexpr uint64_t MonitorKey(ConnectionId id) { return 2 * id + 1; }
 
@@ -98,13 +93,10 @@ class ZmqTransport final : public Transport {
   void Close(ConnectionId connection) override;
   absl::Status Poll(absl::Duration timeout,
                     std::vector<Event>* events) override;
-  void Wake() override;
+  void Wake() override { ready_.Wake(); }
 
  private:
   absl::Status Init();
-  absl::Status Watch(int fd, uint64_t key);
-  void Unwatch(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
-  void MarkReady(uint64_t key);
   uint64_t KeyOf(const Connection& c) const {
     return c.dealer ? DataKey(c.id) : kRouterKey;
   }
@@ -134,7 +126,7 @@ class ZmqTransport final : public Transport {
   SteadyClock clock_;
   absl::Status status_;
   ZmqContext context_;
-  int epoll_ = -1, wake_ = -1;
+  ReadySet ready_;
   ZmqRouter router_;
   bool listening_ = false;
   IpcFile ipc_file_;
@@ -144,10 +136,7 @@ class ZmqTransport final : public Transport {
   absl::btree_set<ConnectionId> waiting_;    // with a queue of ours
   absl::btree_set<ConnectionId> unsettled_;  // dealers with a deadline, or lost
   absl::btree_set<ConnectionId> gone_;       // accepted, lost, not reported yet
-  std::deque<uint64_t> ready_;  // sockets that may have messages, in turn
-  absl::flat_hash_set<uint64_t> is_ready_;
   std::vector<Event> pending_;
-  bool woken_ = false;
   int polls_ = 0;
 };
 
@@ -159,11 +148,7 @@ ZmqTransport::ZmqTransport(const ZmqOptions& options)
 absl::Status ZmqTransport::Init() {
   if (context_.raw() == nullptr)
     return absl::ResourceExhaustedError("no zmq context");
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || wake_ < 0)
-    return ErrnoStatus("cannot open descriptors", errno);
-  return Watch(wake_, kWakeKey);
+  return ready_.Open();
 }
 
 ZmqTransport::~ZmqTransport() {
@@ -173,21 +158,6 @@ ZmqTransport::~ZmqTransport() {
   }
   router_.Shut(options_.linger);
   ipc_file_.Remove();
-  if (epoll_ >= 0) close(epoll_);
-  if (wake_ >= 0) close(wake_);
-}
-
-absl::Status ZmqTransport::Watch(int fd, uint64_t key) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = key;
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0)
-    return absl::OkStatus();
-  return ErrnoStatus("cannot watch a socket", errno);
-}
-
-void ZmqTransport::MarkReady(uint64_t key) {
-  if (is_ready_.insert(key).second) ready_.push_back(key);
 }
 
 Connection* ZmqTransport::Find(ConnectionId id) {
@@ -205,10 +175,11 @@ absl::StatusOr<std::string> ZmqTransport::Listen(const std::string& address) {
   if (!endpoint.ok()) return endpoint.status();
   if (absl::Status s = router_.Open(context_, options_); !s.ok()) return s;
   if (absl::Status s = router_.Bind(*endpoint); !s.ok()) return s;
-  if (absl::Status s = Watch(router_.fd(), kRouterKey); !s.ok()) return s;
+  if (absl::Status s = ready_.Watch(router_.fd(), kRouterKey); !s.ok())
+    return s;
   listening_ = true;
   if (parsed->ipc) ipc_file_ = IpcFile(parsed->path);
-  MarkReady(kRouterKey);
+  ready_.Mark(kRouterKey);
   return PublicAddress(*parsed, router_.LastEndpoint());
 }
 
@@ -234,9 +205,10 @@ absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(
   const ConnectionId id = next_id_++;
   auto dealer = ZmqDealer::Open(context_, options_, id, endpoint, clock_.Now());
   if (!dealer.ok()) return dealer.status();
-  if (absl::Status s = Watch((*dealer)->data_fd(), DataKey(id)); !s.ok())
+  if (absl::Status s = ready_.Watch((*dealer)->data_fd(), DataKey(id)); !s.ok())
     return s;
-  if (absl::Status s = Watch((*dealer)->monitor_fd(), MonitorKey(id)); !s.ok())
+  if (absl::Status s = ready_.Watch((*dealer)->monitor_fd(), MonitorKey(id));
+      !s.ok())
     return s;
   auto c = std::make_unique<Connection>();
   c->id = id;
@@ -244,7 +216,7 @@ absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(
   connections_.emplace(id, std::move(c));
   unsettled_.insert(id);
   // The descriptors tell of changes from now on only.
-  MarkReady(DataKey(id));
+  ready_.Mark(DataKey(id));
   OnMonitor(id);
   return id;
 }
@@ -268,7 +240,7 @@ absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header,
   if (absl::Status s = CheckSize(header.size(), payload.size()); !s.ok())
     return s;
   // Sending may swallow the sign that there is something to read.
-  MarkReady(KeyOf(*c));
+  ready_.Mark(KeyOf(*c));
   if (c->queue.empty()) {
     const int error = TrySend(c, header, payload);
     if (error == 0) return absl::OkStatus();
@@ -291,7 +263,7 @@ int ZmqTransport::TrySend(Connection* c, absl::string_view header,
   const int error = c->dealer ? c->dealer->Send(header, payload)
                               : router_.Send(c->routing, header, payload);
   if (error == EAGAIN) return error;
-  MarkReady(KeyOf(*c));
+  ready_.Mark(KeyOf(*c));
   if (error == 0) return error;
   if (c->dealer) {
     c->dealer->Fail(zmq_strerror(error));
@@ -340,8 +312,8 @@ void ZmqTransport::Close(ConnectionId connection) {
 
 void ZmqTransport::Remove(Connection* c, absl::Duration linger) {
   if (c->dealer) {
-    Unwatch(c->dealer->data_fd());
-    Unwatch(c->dealer->monitor_fd());
+    ready_.Unwatch(c->dealer->data_fd());
+    ready_.Unwatch(c->dealer->monitor_fd());
     c->dealer->Shut(linger);
   } else {
     accepted_.erase(c->routing);
@@ -350,13 +322,6 @@ void ZmqTransport::Remove(Connection* c, absl::Duration linger) {
   unsettled_.erase(c->id);
   gone_.erase(c->id);
   connections_.erase(c->id);
-}
-
-void ZmqTransport::Wake() {
-  const uint64_t one = 1;
-  const int saved = errno;  // a signal handler must leave it
-  [[maybe_unused]] const ssize_t n = write(wake_, &one, sizeof(one));
-  errno = saved;
 }
 
 absl::Status ZmqTransport::Poll(absl::Duration timeout,
@@ -370,13 +335,13 @@ absl::Status ZmqTransport::Poll(absl::Duration timeout,
   while (status_.ok()) {
     Tick(clock_.Now());
     for (const ConnectionId id : waiting_)
-      MarkReady(KeyOf(*connections_.at(id)));
+      ready_.Mark(KeyOf(*connections_.at(id)));
     FlushQueues();
     ReadReady(before + kEventsPerPoll, events);
     // Reading also takes libzmq's notes that there is room again.
     const bool sent = FlushQueues();
     ReportGone(false, events);
-    if (events->size() > before || std::exchange(woken_, false)) break;
+    if (events->size() > before || ready_.TakeWake()) break;
     if (sent) continue;
     const absl::Time now = clock_.Now();
     if (now >= end) break;
@@ -396,24 +361,16 @@ absl::Time ZmqTransport::NextDeadline(absl::Time now) const {
 }
 
 absl::Status ZmqTransport::Scan(absl::Duration wait) {
-  // Rounded up: rounded down, the last millisecond would be spent spinning.
-  const double ms = std::ceil(absl::ToDoubleMilliseconds(wait));
-  epoll_event found[64];
-  const int n =
-      epoll_wait(epoll_, found, 64, static_cast<int>(std::clamp(ms, 0.0, 1e6)));
-  if (n < 0 && errno != EINTR) return ErrnoStatus("epoll_wait", errno);
-  for (int i = 0; i < n; ++i) {
-    const uint64_t key = found[i].data.u64;
-    if (key == kWakeKey) {
-      uint64_t count;
-      woken_ = read(wake_, &count, sizeof(count)) > 0 || woken_;
-    } else if (key == kRouterKey || key % 2 == 0) {
-      MarkReady(key);
+  std::vector<uint64_t> found;
+  const absl::Status status = ready_.Scan(wait, &found);
+  for (const uint64_t key : found) {
+    if (key == kRouterKey || key % 2 == 0) {
+      ready_.Mark(key);
     } else {
       OnMonitor(key / 2);
     }
   }
-  return absl::OkStatus();
+  return status;
 }
 
 void ZmqTransport::OnMonitor(ConnectionId id) {
@@ -421,7 +378,7 @@ void ZmqTransport::OnMonitor(ConnectionId id) {
   if (c == nullptr) return;
   c->dealer->ReadMonitor(clock_.Now());
   unsettled_.insert(id);
-  MarkReady(DataKey(id));
+  ready_.Mark(DataKey(id));
 }
 
 void ZmqTransport::Tick(absl::Time now) {
@@ -429,19 +386,17 @@ void ZmqTransport::Tick(absl::Time now) {
   for (const ConnectionId id : unsettled_) {
     ZmqDealer* dealer = connections_.at(id)->dealer.get();
     dealer->Tick(now);
-    if (dealer->state() == ZmqDealer::State::kLost) MarkReady(DataKey(id));
+    if (dealer->state() == ZmqDealer::State::kLost) ready_.Mark(DataKey(id));
   }
 }
 
 void ZmqTransport::ReadReady(size_t limit, std::vector<Event>* events) {
   while (!ready_.empty() && events->size() < limit) {
-    const uint64_t key = ready_.front();
-    ready_.pop_front();
-    is_ready_.erase(key);
+    const uint64_t key = ready_.Take();
     const size_t turn = std::min(limit, events->size() + kEventsPerTurn);
     const bool more = key == kRouterKey ? ReadRouter(turn, events)
                                         : ReadDealer(key / 2, turn, events);
-    if (more) MarkReady(key);
+    if (more) ready_.Mark(key);
   }
 }
 

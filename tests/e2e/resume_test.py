@@ -8,9 +8,9 @@ import time
 import cluster
 import idx_data
 
-# 313 rounds an epoch, a prime: no snapshot of every 50 rounds is at the end of one.
+# 313 rounds an epoch, a prime: no snapshot of every 20 rounds is at the end of one.
 JOB = ("--data=synthetic:20,4,20000", "--model=mlp:16", "--batch=32", "--optimizer=adam", "--lr=0.002")
-ROUNDS, EVERY = 1500, 50
+ROUNDS, EVERY = 400, 20
 
 
 class ResumeTest(cluster.ClusterTest):
@@ -89,8 +89,8 @@ class ResumeTest(cluster.ClusterTest):
     def test_longer_than_before(self):
         """A job that was at its end goes on when it is told a later one."""
         expected = self.uninterrupted()
-        self.run_job(*self.flags(rounds=ROUNDS - 200))
-        self.check_resumed(expected, ROUNDS - 200)
+        self.run_job(*self.flags(rounds=ROUNDS - 100))
+        self.check_resumed(expected, ROUNDS - 100)
 
     def test_resume_needs_the_same_model(self):
         self.run_job(*self.flags(rounds=10))
@@ -166,7 +166,7 @@ class SnapshotTest(cluster.ClusterTest):
         finished = self.run_job(*self.flags("--resume=step-000000000050", "--rounds=150"))
         self.assertIn("(version 50)", finished.err)
         self.assertEqual(finished.summary["weights_hash"], expected)
-        argv = cluster.run_command(*self.flags("--resume=step-000000000007", "--rounds=150"))
+        argv = cluster.run_command(*self.flags("--resume=step-000000000007", "--rounds=150", "--grace=1s"))
         process = self.start("no such", argv)
         self.assertNotEqual(process.wait(), 0)
         self.assertIn("step-000000000007", process.err)

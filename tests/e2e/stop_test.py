@@ -128,7 +128,8 @@ class EarlyStopTest(cluster.ClusterTest):
         job = cluster.Job(self, *cluster.SMALL, cluster.ENDLESS)
         for start, number in ((job.server, 0), (job.server, 1), (job.worker, 0)):
             start(number)
-        job["server 0"].wait_for("worker 0 is here")
+        for name in ("server 1", "worker 0"):
+            job["server 0"].wait_for(f"{name} is here")
         job["worker 0"].send(signal.SIGTERM)
         self.assert_all_exit(job, 0, 15)
 
