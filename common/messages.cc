@@ -68,6 +68,12 @@ void IdSet::Intersect(const IdSet& other) {
     bits_[id] = bits_[id] && other.Contains(id);
 }
 
+IdSet IdsOf(const std::vector<Member>& members) {
+  IdSet set;
+  for (const Member& member : members) set.Insert(member.id);
+  return set;
+}
+
 const char* NameOf(Phase phase) {
   static constexpr const char* kNames[kPhases] = {"wait", "data", "forward",
                                                   "backward", "push"};

@@ -79,6 +79,8 @@ class IdSet {
   std::vector<bool> bits_;
 };
 
+IdSet IdsOf(const std::vector<Member>& members);
+
 // Phases of a worker's round, as it reports them.
 enum class Phase : uint8_t {
   kWait = 0,

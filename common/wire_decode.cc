@@ -295,12 +295,15 @@ absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
   }
   if (body->exceptions() != nullptr) {
     for (const fbs::ExceptionFact* e : *body->exceptions()) {
+      if (e->worker() > limits.max_id) return Bad("an impossible exception");
       done.exceptions.push_back({e->worker(), e->first_turn(), e->last_turn()});
     }
   }
   if (body->bad() != nullptr) {
-    for (const fbs::BadFact* b : *body->bad())
+    for (const fbs::BadFact* b : *body->bad()) {
+      if (b->worker() > limits.max_id) return Bad("an impossible worker");
       done.bad.push_back({b->worker(), b->values()});
+    }
   }
   done.bad_coordinates = body->bad_coordinates();
   done.first_bad = body->first_bad();

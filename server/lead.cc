@@ -91,6 +91,7 @@ void Lead::On(StrikeIn& event) {
 
 void Lead::On(RoundDoneIn& event) {
   const RoundDoneMessage& m = event.message;
+  if (m.round >= until_) return;  // a round that nobody may have begun
   LossPoint& point = losses_[m.round];
   point.loss_sum += m.loss_sum;
   point.samples += m.samples;

@@ -81,14 +81,16 @@ void Lead::On(HelloIn& event) {
   }
   auto it = players_.find(hello.peer);
   const bool known = it != players_.end();
-  if (known && it->second.nonce != hello.nonce) {
+  // The lead is server 0, and never says hello to itself.
+  const bool self = hello.peer == Peer{Role::kServer, 0};
+  if (known && (self || it->second.nonce != hello.nonce)) {
     const Player& other = it->second;
     const bool alive =
-        !other.gone && now_ < other.heard + config_.patience.dead_after;
+        self ||
+        (!other.gone && now_ < other.heard + config_.patience.dead_after);
     const bool began =
         stage_ != Stage::kGathering && hello.peer.role != Role::kEvaluator;
-    if (alive || began ||
-        (hello.peer.role == Role::kServer && hello.peer.id == 0)) {
+    if (alive || began) {
       const std::string words = absl::StrCat(
           "there ", alive ? "is" : "was", " a ", NameOf(hello.peer), " already",
           alive ? ": give each process an id of its own"
@@ -195,6 +197,7 @@ void Lead::Begin() {
                     " evaluators; training from version ", version_));
   stage_ = Stage::kTraining;
   opened_ = last_round_at_ = now_;
+  next_patience_ = now_ + config_.patience.patience;
   if (AtEnd()) return StopSoon(Code::kOk, "there is nothing left to train");
   IssueLeases();
 }

@@ -1,5 +1,6 @@
 // The lead: snapshots, weights hashes and the end of the job.
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,10 +19,17 @@ constexpr absl::Duration kLastWords = absl::Minutes(10);
 // -------------------------------------------------------------------------------------
 
 void Lead::On(HashIn& event) {
+  if (event.message.version > until_) return;  // there is no such version
   hashes_[event.message.version][event.peer] = event.message;
   CheckHashes(event.message.version);
+  // What a snapshot or the end waits for stays, whatever else is told.
   constexpr size_t kKept = 16;
-  while (hashes_.size() > kKept) hashes_.erase(hashes_.begin());
+  for (auto it = hashes_.begin();
+       hashes_.size() > kKept && it != hashes_.end();) {
+    const bool waited =
+        snapshots_.contains(it->first) || stop_version_ == it->first;
+    it = waited ? std::next(it) : hashes_.erase(it);
+  }
   TryCommit();
   CheckEnd();
 }
@@ -144,7 +152,9 @@ void Lead::On(CommittedIn& event) {
 void Lead::On(EvalReportIn& event) {
   const EvalReportMessage& m = event.message;
   if (m.samples == 0 || m.version < summary_.evaluated_version) return;
-  if (evaluation_version_ == m.version) evaluating_ = false;
+  if (m.version > until_) return;  // there is no such version
+  // A slow evaluator may have been sent a newer version than the marked one.
+  if (m.version >= evaluation_version_) evaluating_ = false;
   const bool first =
       !summary_.test_accuracy || m.version > summary_.evaluated_version;
   summary_.evaluated_version = m.version;

@@ -166,9 +166,12 @@ void Lead::AddStopMarks(Lease* lease) {
 // Stops at the end of what is leased: the first version that every shard can
 // still agree on.
 void Lead::StopSoon(Code code, const std::string& words) {
+  // A failure counts even when the end is already marked.
+  if (stop_code_ == Code::kOk) {
+    stop_code_ = code;
+    stop_words_ = words;
+  }
   if (stop_version_) return;
-  stop_code_ = code;
-  stop_words_ = words;
   stop_deadline_ = now_ + config_.patience.grace;
   Lease lease{config_.term,
               until_,

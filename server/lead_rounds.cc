@@ -25,12 +25,6 @@ std::string Names(const std::vector<uint32_t>& workers) {
   });
 }
 
-IdSet IdsOf(const std::vector<Member>& members) {
-  IdSet set;
-  for (const Member& member : members) set.Insert(member.id);
-  return set;
-}
-
 }  // namespace
 
 Lead::OpenRound* Lead::Find(uint64_t round) {
@@ -265,13 +259,18 @@ void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
 }
 
 void Lead::CloseWithout(uint32_t worker, const std::string& why) {
+  bool nobody = false;  // in some round
   for (auto& [round, open] : rounds_) {
     IdSet left = open.close ? *open.close : IdsOf(open.members);
     if (!left.Contains(worker)) continue;
     left.Erase(worker);
-    if (left.Empty()) return TooFew(version_);
-    CloseRound(round, open, left, why);
+    if (left.Empty()) {
+      nobody = true;
+    } else {
+      CloseRound(round, open, left, why);
+    }
   }
+  if (nobody) TooFew(version_);
 }
 
 void Lead::TooFew(uint64_t round) {

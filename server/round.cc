@@ -6,16 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace parapet {
-namespace {
-
-IdSet IdsOf(const std::vector<Member>& members) {
-  IdSet set;
-  for (const Member& member : members) set.Insert(member.id);
-  return set;
-}
-
-}  // namespace
-
 Round::Round(const RoundConfig& config, absl::Time now)
     : config_(config), now_(now), version_(config.version) {
   Open();
@@ -168,7 +158,8 @@ ShardDoneMessage Round::Account() {
   }
   // A shard without chunks has no entries: its participants are whoever may be.
   if (config_.chunks == 0) done_.participants = allowed_.ToVector();
-  done_.carried = carried_ == config_.chunks;
+  // Such a shard does not know whether anybody took part, either.
+  done_.carried = config_.chunks > 0 && carried_ == config_.chunks;
   return std::move(done_);
 }
 

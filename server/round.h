@@ -258,6 +258,7 @@ class Round {
             std::vector<bool> wanted);
   void SendWanted(const Peer& peer, Recipient& recipient);
   bool IsPublished(uint64_t version, int64_t local) const;
+  bool IsKept(uint64_t version) const;
   void DropOldVersions();
   uint64_t Credit() const;
   ShardDoneMessage Account();

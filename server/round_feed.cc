@@ -1,6 +1,8 @@
 // The rounds of a shard: who has received which version, and what to send.
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "server/round.h"
@@ -73,11 +75,20 @@ void Round::Prove(const Peer& peer, uint64_t version) {
   }
 }
 
+bool Round::IsKept(uint64_t version) const {
+  return version >= version_ ||
+         std::find(older_.begin(), older_.end(), version) != older_.end();
+}
+
 void Round::On(NeedIn& event) {
+  // No job gets so far; below, versions are signed.
+  if (event.version > uint64_t{std::numeric_limits<int64_t>::max()}) return;
   Recipient& recipient = recipients_[event.peer];
   if (event.locals.empty()) {
     Prove(event.peer, event.version);
     if (recipient.feeding <= static_cast<int64_t>(event.version)) return;
+    // Another life of an evaluator may lack what its former one had.
+    if (!IsKept(static_cast<uint64_t>(recipient.feeding))) return;
     // It has seen nothing of the version that it is being sent: that was lost
     // with the old link.
     for (int64_t i = 0; i < config_.chunks; ++i)
@@ -86,10 +97,7 @@ void Round::On(NeedIn& event) {
     return;
   }
   event.locals.resize(config_.chunks);
-  const bool kept =
-      event.version >= version_ ||
-      std::find(older_.begin(), older_.end(), event.version) != older_.end();
-  if (!kept) {
+  if (!IsKept(event.version)) {
     Feed(event.peer, recipient, version_,
          std::vector<bool>(config_.chunks, true));
     return;

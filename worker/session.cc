@@ -11,6 +11,8 @@ namespace parapet {
 namespace {
 
 constexpr size_t kMaxUntold = 64;
+// More than the lead has out at a time.
+constexpr size_t kMaxLeases = 32;
 
 }  // namespace
 
@@ -119,6 +121,7 @@ void Session::OnLease(Lease& lease) {
   std::erase_if(leases_,
                 [this](const Lease& old) { return old.until < version_; });
   leases_.push_back(lease);
+  if (leases_.size() > kMaxLeases) leases_.erase(leases_.begin());
   effects_.push_back(NewLease{std::move(lease)});
   CheckMarks();
 }
@@ -269,7 +272,9 @@ void Session::OnNeedGradients(const LinkKey& key,
     first_unsent_[key.server] = 0;
     const bool wanted = std::find(need.locals.begin(), need.locals.end(),
                                   true) != need.locals.end();
-    if (abstained_ && wanted) SendAbstain(key.server);
+    // Link 1 may carry no chunk, but it is the one that abstentions go on: what
+    // was lost with it is said again.
+    if (abstained_ && (wanted || key.link == 1)) SendAbstain(key.server);
   }
   Pump(key.server);
 }

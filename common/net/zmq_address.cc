@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/status_macros.h"
 
 namespace parapet::net {
 namespace {
@@ -160,7 +161,7 @@ absl::StatusOr<std::string> ConnectEndpoint(const ZmqAddress& address) {
 
 absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address) {
   if (address.ipc) {
-    if (absl::Status s = CheckPathIsFree(address.path); !s.ok()) return s;
+    PARAPET_RETURN_IF_ERROR(CheckPathIsFree(address.path));
     return absl::StrCat("ipc://", address.path);
   }
   if (IsWildcard(address.host)) return Endpoint(address.host, address.port);

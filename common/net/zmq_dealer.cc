@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace parapet::net {
 namespace {
@@ -32,12 +33,10 @@ absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits,
   const size_t largest = std::max(limits.max_header, limits.max_payload);
   const int64_t bound =
       static_cast<int64_t>(std::min<size_t>(largest, INT64_MAX));
-  if (absl::Status s = socket->Set(ZMQ_LINGER, 0); !s.ok()) return s;
-  if (absl::Status s = socket->Set(ZMQ_IPV6, 1); !s.ok()) return s;
-  if (absl::Status s = socket->Set(ZMQ_SNDHWM, send_high_water); !s.ok())
-    return s;
-  if (absl::Status s = socket->Set(ZMQ_RCVHWM, receive_high_water); !s.ok())
-    return s;
+  PARAPET_RETURN_IF_ERROR(socket->Set(ZMQ_LINGER, 0));
+  PARAPET_RETURN_IF_ERROR(socket->Set(ZMQ_IPV6, 1));
+  PARAPET_RETURN_IF_ERROR(socket->Set(ZMQ_SNDHWM, send_high_water));
+  PARAPET_RETURN_IF_ERROR(socket->Set(ZMQ_RCVHWM, receive_high_water));
   return socket->Set64(ZMQ_MAXMSGSIZE, bound);
 }
 
@@ -50,26 +49,18 @@ absl::StatusOr<std::unique_ptr<ZmqDealer>> ZmqDealer::Open(
   dealer->receive_high_water_ = options.receive_high_water;
   dealer->endpoint_ = endpoint;
   dealer->deadline_ = now + options.connect_timeout;
-  if (absl::Status s = dealer->Setup(context, id, endpoint); !s.ok()) return s;
+  PARAPET_RETURN_IF_ERROR(dealer->Setup(context, id, endpoint));
   return dealer;
 }
 
 absl::Status ZmqDealer::Setup(const ZmqContext& context, uint64_t id,
                               const std::string& endpoint) {
-  absl::StatusOr<ZmqSocket> socket = ZmqSocket::Open(context, ZMQ_DEALER);
-  if (!socket.ok()) return socket.status();
-  data_ = *std::move(socket);
-  if (absl::Status s = SetCommonOptions(&data_, limits_, send_high_water_,
-                                        receive_high_water_);
-      !s.ok()) {
-    return s;
-  }
-  if (absl::Status s = data_.Set(ZMQ_RECONNECT_IVL, kReconnectMs); !s.ok())
-    return s;
-  absl::StatusOr<ZmqSocket> monitor =
-      data_.Monitor(context, absl::StrCat("dealer-", id), kEvents);
-  if (!monitor.ok()) return monitor.status();
-  monitor_ = *std::move(monitor);
+  PARAPET_ASSIGN_OR_RETURN(data_, ZmqSocket::Open(context, ZMQ_DEALER));
+  PARAPET_RETURN_IF_ERROR(
+      SetCommonOptions(&data_, limits_, send_high_water_, receive_high_water_));
+  PARAPET_RETURN_IF_ERROR(data_.Set(ZMQ_RECONNECT_IVL, kReconnectMs));
+  PARAPET_ASSIGN_OR_RETURN(
+      monitor_, data_.Monitor(context, absl::StrCat("dealer-", id), kEvents));
   return data_.Connect(endpoint);
 }
 

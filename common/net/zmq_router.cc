@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "common/net/zmq_dealer.h"
+#include "common/status_macros.h"
 
 namespace parapet::net {
 namespace {
@@ -50,20 +51,13 @@ ZmqMessage RoutingFrame(RoutingId id) {
 absl::Status ZmqRouter::Open(const ZmqContext& context,
                              const ZmqOptions& options) {
   limits_ = options.limits;
-  absl::StatusOr<ZmqSocket> socket = ZmqSocket::Open(context, ZMQ_ROUTER);
-  if (!socket.ok()) return socket.status();
-  socket_ = *std::move(socket);
-  if (absl::Status s =
-          SetCommonOptions(&socket_, limits_, options.send_high_water,
-                           options.receive_high_water);
-      !s.ok()) {
-    return s;
-  }
+  PARAPET_ASSIGN_OR_RETURN(socket_, ZmqSocket::Open(context, ZMQ_ROUTER));
+  PARAPET_RETURN_IF_ERROR(SetCommonOptions(
+      &socket_, limits_, options.send_high_water, options.receive_high_water));
   const int handshake =
       static_cast<int>(absl::ToInt64Milliseconds(options.connect_timeout));
-  if (absl::Status s = socket_.Set(ZMQ_HANDSHAKE_IVL, handshake); !s.ok())
-    return s;
-  if (absl::Status s = socket_.Set(ZMQ_BACKLOG, kBacklog); !s.ok()) return s;
+  PARAPET_RETURN_IF_ERROR(socket_.Set(ZMQ_HANDSHAKE_IVL, handshake));
+  PARAPET_RETURN_IF_ERROR(socket_.Set(ZMQ_BACKLOG, kBacklog));
   return socket_.Set(ZMQ_ROUTER_MANDATORY, 1);
 }
 

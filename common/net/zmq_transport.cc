@@ -13,9 +13,11 @@
 #include "common/clock.h"
 #include "common/net/ready_set.h"
 #include "common/net/zmq_address.h"
+#include "common/net/zmq_connection.h"
 #include "common/net/zmq_dealer.h"
 #include "common/net/zmq_router.h"
 #include "common/net/zmq_util.h"
+#include "common/status_macros.h"
 
 namespace parapet::net {
 namespace {
@@ -41,46 +43,6 @@ constexpr uint64_t kRouterKey = 1;
 constexpr uint64_t DataKey(ConnectionId id) { return 2 * id; }
 constexpr uint64_t MonitorKey(ConnectionId id) { return 2 * id + 1; }
 
-struct Outgoing {
-  std::string header;
-  Payload payload;
-};
-
-struct Connection {
-  ConnectionId id = 0;
-  std::deque<Outgoing> queue;
-  std::unique_ptr<ZmqDealer> dealer;  // null: accepted
-  bool up = false;                    // dealer: kUp was given
-  RoutingId routing = 0;              // accepted, as the next two
-  PeerSocket socket;
-  absl::Time lost = absl::InfinitePast();  // when a Send found the peer gone
-
-  bool gone() const { return lost != absl::InfinitePast(); }
-};
-
-void AppendMessage(ConnectionId id, ZmqIncoming&& message,
-                   std::vector<Event>* events) {
-  Event event;
-  event.connection = id;
-  event.header = std::move(message.header);
-  event.payload = std::move(message.payload);
-  events->push_back(std::move(event));
-}
-
-void AppendDown(ConnectionId id, std::string reason,
-                std::vector<Event>* events) {
-  Event down;
-  down.kind = Event::Kind::kDown;
-  down.connection = id;
-  down.reason = std::move(reason);
-  events->push_back(std::move(down));
-}
-
-bool IsLost(const Connection& c) {
-  return c.gone() ||
-         (c.dealer && c.dealer->state() >= ZmqDealer::State::kBreaking);
-}
-
 class ZmqTransport final : public Transport {
  public:
   explicit ZmqTransport(const ZmqOptions& options);
@@ -97,15 +59,16 @@ class ZmqTransport final : public Transport {
 
  private:
   absl::Status Init();
-  uint64_t KeyOf(const Connection& c) const {
+  uint64_t KeyOf(const ZmqConnection& c) const {
     return c.dealer ? DataKey(c.id) : kRouterKey;
   }
-  Connection* Find(ConnectionId id);
+  ZmqConnection* Find(ConnectionId id);
 
   absl::StatusOr<ConnectionId> OpenDealer(const std::string& endpoint);
   absl::Status CheckSize(size_t header, size_t payload) const;
-  int TrySend(Connection* c, absl::string_view header, const Payload& payload);
-  bool FlushQueue(Connection* c);
+  int TrySend(ZmqConnection* c, absl::string_view header,
+              const Payload& payload);
+  bool FlushQueue(ZmqConnection* c);
   bool FlushQueues();
 
   absl::Status Scan(absl::Duration wait);
@@ -113,14 +76,14 @@ class ZmqTransport final : public Transport {
   void ReadReady(size_t limit, std::vector<Event>* events);
   bool ReadDealer(ConnectionId id, size_t limit, std::vector<Event>* events);
   bool ReadRouter(size_t limit, std::vector<Event>* events);
-  Connection* Accept(RoutingId from, const ZmqIncoming& message);
-  void DropViolator(Connection* c, const std::string& why,
+  ZmqConnection* Accept(RoutingId from, const ZmqIncoming& message);
+  void DropViolator(ZmqConnection* c, const std::string& why,
                     std::vector<Event>* events);
-  void ReportUp(Connection* c, std::vector<Event>* events);
+  void ReportUp(ZmqConnection* c, std::vector<Event>* events);
   void ReportGone(bool all, std::vector<Event>* events);
   void Tick(absl::Time now);
   absl::Time NextDeadline(absl::Time now) const;
-  void Remove(Connection* c, absl::Duration linger);
+  void Remove(ZmqConnection* c, absl::Duration linger);
 
   ZmqOptions options_;
   SteadyClock clock_;
@@ -131,8 +94,9 @@ class ZmqTransport final : public Transport {
   bool listening_ = false;
   IpcFile ipc_file_;
   ConnectionId next_id_ = 1;
-  absl::flat_hash_map<ConnectionId, std::unique_ptr<Connection>> connections_;
-  absl::flat_hash_map<RoutingId, Connection*> accepted_;
+  absl::flat_hash_map<ConnectionId, std::unique_ptr<ZmqConnection>>
+      connections_;
+  absl::flat_hash_map<RoutingId, ZmqConnection*> accepted_;
   absl::btree_set<ConnectionId> waiting_;    // with a queue of ours
   absl::btree_set<ConnectionId> unsettled_;  // dealers with a deadline, or lost
   absl::btree_set<ConnectionId> gone_;       // accepted, lost, not reported yet
@@ -160,7 +124,7 @@ ZmqTransport::~ZmqTransport() {
   ipc_file_.Remove();
 }
 
-Connection* ZmqTransport::Find(ConnectionId id) {
+ZmqConnection* ZmqTransport::Find(ConnectionId id) {
   const auto it = connections_.find(id);
   return it == connections_.end() ? nullptr : it->second.get();
 }
@@ -169,50 +133,40 @@ absl::StatusOr<std::string> ZmqTransport::Listen(const std::string& address) {
   if (!status_.ok()) return status_;
   if (listening_)
     return absl::FailedPreconditionError("this transport listens already");
-  const absl::StatusOr<ZmqAddress> parsed = ParseZmqAddress(address);
-  if (!parsed.ok()) return parsed.status();
-  const absl::StatusOr<std::string> endpoint = ListenEndpoint(*parsed);
-  if (!endpoint.ok()) return endpoint.status();
-  if (absl::Status s = router_.Open(context_, options_); !s.ok()) return s;
-  if (absl::Status s = router_.Bind(*endpoint); !s.ok()) return s;
-  if (absl::Status s = ready_.Watch(router_.fd(), kRouterKey); !s.ok())
-    return s;
+  PARAPET_ASSIGN_OR_RETURN(const ZmqAddress parsed, ParseZmqAddress(address));
+  PARAPET_ASSIGN_OR_RETURN(const std::string endpoint, ListenEndpoint(parsed));
+  PARAPET_RETURN_IF_ERROR(router_.Open(context_, options_));
+  PARAPET_RETURN_IF_ERROR(router_.Bind(endpoint));
+  PARAPET_RETURN_IF_ERROR(ready_.Watch(router_.fd(), kRouterKey));
   listening_ = true;
-  if (parsed->ipc) ipc_file_ = IpcFile(parsed->path);
+  if (parsed.ipc) ipc_file_ = IpcFile(parsed.path);
   ready_.Mark(kRouterKey);
-  return PublicAddress(*parsed, router_.LastEndpoint());
+  return PublicAddress(parsed, router_.LastEndpoint());
 }
 
 absl::StatusOr<ConnectionId> ZmqTransport::Connect(const std::string& address) {
   if (!status_.ok()) return status_;
-  const absl::StatusOr<ZmqAddress> parsed = ParseZmqAddress(address);
-  if (!parsed.ok()) return parsed.status();
-  const absl::StatusOr<std::string> endpoint = ConnectEndpoint(*parsed);
+  PARAPET_ASSIGN_OR_RETURN(const ZmqAddress parsed, ParseZmqAddress(address));
+  const absl::StatusOr<std::string> endpoint = ConnectEndpoint(parsed);
   if (endpoint.ok()) return OpenDealer(*endpoint);
   if (!absl::IsNotFound(endpoint.status())) return endpoint.status();
   // The name may be known later, as when the peer's machine starts: a
   // connection that failed.
-  Event down;
-  down.kind = Event::Kind::kDown;
-  down.connection = next_id_++;
-  down.reason = std::string(endpoint.status().message());
-  pending_.push_back(down);
-  return down.connection;
+  const ConnectionId id = next_id_++;
+  AppendDown(id, std::string(endpoint.status().message()), &pending_);
+  return id;
 }
 
 absl::StatusOr<ConnectionId> ZmqTransport::OpenDealer(
     const std::string& endpoint) {
   const ConnectionId id = next_id_++;
-  auto dealer = ZmqDealer::Open(context_, options_, id, endpoint, clock_.Now());
-  if (!dealer.ok()) return dealer.status();
-  if (absl::Status s = ready_.Watch((*dealer)->data_fd(), DataKey(id)); !s.ok())
-    return s;
-  if (absl::Status s = ready_.Watch((*dealer)->monitor_fd(), MonitorKey(id));
-      !s.ok())
-    return s;
-  auto c = std::make_unique<Connection>();
+  auto c = std::make_unique<ZmqConnection>();
   c->id = id;
-  c->dealer = *std::move(dealer);
+  PARAPET_ASSIGN_OR_RETURN(c->dealer, ZmqDealer::Open(context_, options_, id,
+                                                      endpoint, clock_.Now()));
+  PARAPET_RETURN_IF_ERROR(ready_.Watch(c->dealer->data_fd(), DataKey(id)));
+  PARAPET_RETURN_IF_ERROR(
+      ready_.Watch(c->dealer->monitor_fd(), MonitorKey(id)));
   connections_.emplace(id, std::move(c));
   unsettled_.insert(id);
   // The descriptors tell of changes from now on only.
@@ -233,12 +187,11 @@ absl::Status ZmqTransport::CheckSize(size_t header, size_t payload) const {
 
 absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header,
                                 Payload payload) {
-  Connection* c = Find(to);
+  ZmqConnection* c = Find(to);
   if (c == nullptr || IsLost(*c)) {
     return absl::NotFoundError(absl::StrCat("connection ", to, " is down"));
   }
-  if (absl::Status s = CheckSize(header.size(), payload.size()); !s.ok())
-    return s;
+  PARAPET_RETURN_IF_ERROR(CheckSize(header.size(), payload.size()));
   // Sending may swallow the sign that there is something to read.
   ready_.Mark(KeyOf(*c));
   if (c->queue.empty()) {
@@ -258,7 +211,7 @@ absl::Status ZmqTransport::Send(ConnectionId to, absl::string_view header,
 
 // 0 or errno; EAGAIN: it takes nothing now, otherwise it is lost (and will be
 // reported).
-int ZmqTransport::TrySend(Connection* c, absl::string_view header,
+int ZmqTransport::TrySend(ZmqConnection* c, absl::string_view header,
                           const Payload& payload) {
   const int error = c->dealer ? c->dealer->Send(header, payload)
                               : router_.Send(c->routing, header, payload);
@@ -275,7 +228,7 @@ int ZmqTransport::TrySend(Connection* c, absl::string_view header,
 }
 
 // True: something was sent.
-bool ZmqTransport::FlushQueue(Connection* c) {
+bool ZmqTransport::FlushQueue(ZmqConnection* c) {
   const size_t before = c->queue.size();
   while (!c->queue.empty()) {
     const int error =
@@ -290,7 +243,7 @@ bool ZmqTransport::FlushQueue(Connection* c) {
 bool ZmqTransport::FlushQueues() {
   bool sent = false;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    Connection* c = connections_.at(*it).get();
+    ZmqConnection* c = connections_.at(*it).get();
     sent = FlushQueue(c) || sent;
     it = c->queue.empty() ? waiting_.erase(it) : std::next(it);
   }
@@ -298,7 +251,7 @@ bool ZmqTransport::FlushQueues() {
 }
 
 void ZmqTransport::Close(ConnectionId connection) {
-  Connection* c = Find(connection);
+  ZmqConnection* c = Find(connection);
   if (c == nullptr) {
     std::erase_if(pending_,
                   [&](const Event& e) { return e.connection == connection; });
@@ -310,7 +263,7 @@ void ZmqTransport::Close(ConnectionId connection) {
   Remove(c, options_.linger);
 }
 
-void ZmqTransport::Remove(Connection* c, absl::Duration linger) {
+void ZmqTransport::Remove(ZmqConnection* c, absl::Duration linger) {
   if (c->dealer) {
     ready_.Unwatch(c->dealer->data_fd());
     ready_.Unwatch(c->dealer->monitor_fd());
@@ -374,7 +327,7 @@ absl::Status ZmqTransport::Scan(absl::Duration wait) {
 }
 
 void ZmqTransport::OnMonitor(ConnectionId id) {
-  Connection* c = Find(id);
+  ZmqConnection* c = Find(id);
   if (c == nullptr) return;
   c->dealer->ReadMonitor(clock_.Now());
   unsettled_.insert(id);
@@ -400,20 +353,17 @@ void ZmqTransport::ReadReady(size_t limit, std::vector<Event>* events) {
   }
 }
 
-void ZmqTransport::ReportUp(Connection* c, std::vector<Event>* events) {
+void ZmqTransport::ReportUp(ZmqConnection* c, std::vector<Event>* events) {
   if (c->up) return;
   c->up = true;
-  Event up;
-  up.kind = Event::Kind::kUp;
-  up.connection = c->id;
-  events->push_back(std::move(up));
+  AppendState(Event::Kind::kUp, c->id, "", events);
 }
 
 // True: there may be more. What the state says was known before the last try to
 // receive, so that nothing can come after kLost.
 bool ZmqTransport::ReadDealer(ConnectionId id, size_t limit,
                               std::vector<Event>* events) {
-  Connection* c = Find(id);
+  ZmqConnection* c = Find(id);
   if (c == nullptr) return false;
   while (events->size() < limit) {
     const ZmqDealer::State state = c->dealer->state();
@@ -449,7 +399,7 @@ bool ZmqTransport::ReadRouter(size_t limit, std::vector<Event>* events) {
       return false;
     }
     if (banned) continue;
-    Connection* c = Accept(from, message);
+    ZmqConnection* c = Accept(from, message);
     if (c == nullptr) continue;
     if (message.violation.empty()) {
       AppendMessage(c->id, std::move(message), events);
@@ -462,7 +412,8 @@ bool ZmqTransport::ReadRouter(size_t limit, std::vector<Event>* events) {
 }
 
 // The connection of a message; null: it is not to be.
-Connection* ZmqTransport::Accept(RoutingId from, const ZmqIncoming& message) {
+ZmqConnection* ZmqTransport::Accept(RoutingId from,
+                                    const ZmqIncoming& message) {
   const auto known = accepted_.find(from);
   if (known != accepted_.end()) return known->second;
   const PeerSocket socket = ZmqRouter::Identify(message);
@@ -471,17 +422,17 @@ Connection* ZmqTransport::Accept(RoutingId from, const ZmqIncoming& message) {
     router_.Ban(from, socket, clock_.Now());
     return nullptr;
   }
-  auto c = std::make_unique<Connection>();
+  auto c = std::make_unique<ZmqConnection>();
   c->id = next_id_++;
   c->routing = from;
   c->socket = socket;
-  Connection* raw = c.get();
+  ZmqConnection* raw = c.get();
   connections_.emplace(c->id, std::move(c));
   accepted_.emplace(from, raw);
   return raw;
 }
 
-void ZmqTransport::DropViolator(Connection* c, const std::string& why,
+void ZmqTransport::DropViolator(ZmqConnection* c, const std::string& why,
                                 std::vector<Event>* events) {
   router_.Ban(c->routing, c->socket, clock_.Now());
   AppendDown(c->id, why, events);
@@ -495,7 +446,7 @@ void ZmqTransport::ReportGone(bool all, std::vector<Event>* events) {
   const absl::Time now = clock_.Now();
   const std::vector<ConnectionId> gone(gone_.begin(), gone_.end());
   for (const ConnectionId id : gone) {
-    Connection* c = Find(id);
+    ZmqConnection* c = Find(id);
     if (!all && now < c->lost + kReadRest) continue;
     router_.Forget(c->routing);
     AppendDown(id, "the peer is gone", events);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace parapet::net {
 namespace {
@@ -153,8 +154,8 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context,
   }
   absl::StatusOr<ZmqSocket> pair = Open(context, ZMQ_PAIR);
   if (!pair.ok()) return pair;
-  if (absl::Status s = pair->Set(ZMQ_LINGER, 0); !s.ok()) return s;
-  if (absl::Status s = pair->Connect(endpoint); !s.ok()) return s;
+  PARAPET_RETURN_IF_ERROR(pair->Set(ZMQ_LINGER, 0));
+  PARAPET_RETURN_IF_ERROR(pair->Connect(endpoint));
   return pair;
 }
 

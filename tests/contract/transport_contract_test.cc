@@ -527,6 +527,7 @@ TEST_P(TransportContract, ServerAndClientOnTheirOwnThreads) {
   }
   EXPECT_TRUE(Await({&client}, [&] { return client.Messages() == kCount; }));
   echo.join();
+  ASSERT_EQ(client.events.size(), size_t{kCount});
   for (int i = 0; i < kCount; ++i) EXPECT_EQ(client.events[i].header, std::to_string(i));
 }
 

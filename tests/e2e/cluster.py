@@ -192,8 +192,8 @@ class Job:
         return self.processes[name]
 
     def train_a_while(self, seconds=0.3):
-        """Waits until everybody is there, and for some rounds."""
-        self["server 0"].wait_for("training from version")
+        """Waits for the first rounds, which take the longest, and for some more."""
+        self["server 0"].wait_for(r"(?m)^round \d+/")
         time.sleep(seconds)
 
     def wait(self, seconds=PATIENCE, except_for=()):

@@ -10,7 +10,7 @@ import cluster
 class LauncherStopTest(cluster.ClusterTest):
     def launch(self, *flags, **counts):
         launcher = self.start("run", cluster.run_command(*cluster.SMALL, cluster.ENDLESS, *flags, **counts))
-        launcher.wait_for("training from version")
+        launcher.wait_for(r"\| round \d+/")
         return launcher
 
     def check_stopped(self, launcher, children, snapshots):
