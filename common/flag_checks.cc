@@ -125,9 +125,10 @@ absl::Status CheckCommon(const CommonFlags& flags, const FlagSet& given) {
 absl::Status CheckNumber(const std::string& flag, const std::string& of,
                          int count, int* value) {
   if (*value < 0 && count == 1) *value = 0;
-  if (*value < 0)
+  if (*value < 0) {
     return Refuse("which of the ", count, " ", of, " is this? Say --", flag,
                   "=K");
+  }
   if (*value >= count) {
     return Refuse("--", flag, "=", *value, ": there are ", count, " ", of,
                   ", numbered from 0");

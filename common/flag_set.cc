@@ -65,12 +65,14 @@ absl::Status Refuse(const FlagSetting& setting, absl::string_view why) {
 }
 
 absl::Status CheckCount(int64_t value, CountBounds bounds) {
-  if (value < bounds.low)
+  if (value < bounds.low) {
     return absl::InvalidArgumentError(
         absl::StrCat("must be at least ", bounds.low));
-  if (value > bounds.high)
+  }
+  if (value > bounds.high) {
     return absl::InvalidArgumentError(
         absl::StrCat("must be at most ", bounds.high));
+  }
   return absl::OkStatus();
 }
 
@@ -223,9 +225,10 @@ void FlagSet::Add(const std::string& name, const std::string& unit,
   CLI::callback_t callback =
       [setter = std::move(setter)](const CLI::results_t& values) {
         const absl::Status set = setter(values.at(0));
-        if (!set.ok())
+        if (!set.ok()) {
           throw CLI::Error("Value", std::string(set.message()),
                            CLI::ExitCodes::ValidationError);
+        }
         return true;
       };
   CLI::Option* option =
@@ -290,8 +293,9 @@ void FlagSet::OneOf(const std::string& name,
   Add(name, absl::StrJoin(choices, "|"), *target, help,
       [=](const std::string& text) {
         *target = text;
-        if (std::find(choices.begin(), choices.end(), text) != choices.end())
+        if (std::find(choices.begin(), choices.end(), text) != choices.end()) {
           return absl::OkStatus();
+        }
         return absl::InvalidArgumentError(
             absl::StrCat("must be one of ", absl::StrJoin(choices, ", ")));
       });

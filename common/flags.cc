@@ -46,9 +46,10 @@ void EnumFlag(FlagSet* set, const std::string& name,
   set->Add(name, unit, std::string(NameOf(*target)), help,
            [=](const std::string& text) {
              const auto found = by_name.find(text);
-             if (found == by_name.end())
+             if (found == by_name.end()) {
                return absl::InvalidArgumentError(
                    absl::StrCat("must be one of ", unit));
+             }
              *target = found->second;
              return absl::OkStatus();
            });
@@ -300,8 +301,9 @@ absl::Status Read(int argc, const char* const* argv, FlagSet* set,
   absl::StatusOr<std::vector<FlagSetting>> settings = ExpandFlags(arguments);
   if (!settings.ok()) return settings.status();
   const std::string help = set->Help();  // before the defaults are overwritten
-  if (absl::Status applied = set->Apply(*settings); !applied.ok())
+  if (absl::Status applied = set->Apply(*settings); !applied.ok()) {
     return applied;
+  }
   if (all->version) all->common.print = kVersion;
   if (all->help) all->common.print = help;
   all->settings = *std::move(settings);
@@ -411,8 +413,9 @@ absl::StatusOr<Flags> Parse(int argc, const char* const* argv,
   if (!flags.print.empty()) return flags;
   if (absl::Status s = finish(*all, &flags); !s.ok()) return s;
   if (absl::Status s = CheckCommon(flags, *set); !s.ok()) return s;
-  if (absl::Status s = check ? check(flags.job) : absl::OkStatus(); !s.ok())
+  if (absl::Status s = check ? check(flags.job) : absl::OkStatus(); !s.ok()) {
     return s;
+  }
   return flags;
 }
 

@@ -292,6 +292,8 @@ class Lead {
   OpenRound* Find(uint64_t round);
   void AdvanceVersion();
   void RecordRound(uint64_t round, const OpenRound& open);
+  void AddWholeShards(const OpenRound& open, const IdSet& in,
+                      RoundRecord* record) const;
   void JudgeBadRound(uint64_t round, const OpenRound& open);
   void CheckDeadlines();
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);

@@ -126,11 +126,14 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
     record.carried = record.carried || done.carried;
   }
   record.participants = in.ToVector();
+  AddWholeShards(open, in, &record);
   last_left_out_.clear();
   std::vector<uint32_t> away;
   for (const Member& member : open.members) {
     Player& player = players_[{Role::kWorker, member.id}];
-    if (!open.close || open.close->Contains(member.id)) {
+    // Who was closed out when every shard had reduced all of it took part.
+    const bool closed = open.close && !open.close->Contains(member.id);
+    if (!closed || in.Contains(member.id)) {
       player.left_out_in_a_row = 0;
       continue;
     }
@@ -147,6 +150,20 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   for (uint32_t worker : away) {
     SendAway(worker, Code::kLeftOut,
              absl::StrCat("left out of ", kLeftOutLimit, " rounds in a row"));
+  }
+}
+
+// A shard that had done the round before a worker was closed out reduced all
+// of that worker's chunks: exceptions as well, which only the lead can see.
+void Lead::AddWholeShards(const OpenRound& open, const IdSet& in,
+                          RoundRecord* record) const {
+  for (const auto& [server, done] : open.done) {
+    const int64_t chunks = config_.shard_chunks[server];
+    for (uint32_t worker : done.participants) {
+      if (chunks == 0 || in.Contains(worker)) continue;
+      record->exceptions.push_back(
+          {server, {worker, 0, static_cast<uint64_t>(chunks - 1)}});
+    }
   }
 }
 

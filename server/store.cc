@@ -48,15 +48,17 @@ void Store::Initialize(const Layout& layout, uint64_t seed, uint64_t version) {
 absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
                          const Layout& layout) {
   static constexpr const char* kMoments[2] = {"moment1", "moment2"};
+  PARAPET_ASSIGN_OR_RETURN(
+      const SectionReader reader,
+      SectionReader::Create(disk, snapshot, layout, "server-"));
   for (int64_t local = 0; local < chunks(); ++local) {
-    const auto read = [&](const char* section, float* out) {
-      return ReadSection(disk, snapshot, layout, "server-", section,
-                         RangeOf(local), out);
-    };
-    PARAPET_RETURN_IF_ERROR(read("weights", Floats(chunks_[local].weights)));
-    for (int m = 0; m < moments_; ++m)
+    const Range range = RangeOf(local);
+    PARAPET_RETURN_IF_ERROR(
+        reader.Read("weights", range, Floats(chunks_[local].weights)));
+    for (int m = 0; m < moments_; ++m) {
       PARAPET_RETURN_IF_ERROR(
-          read(kMoments[m], Floats(chunks_[local].moments[m])));
+          reader.Read(kMoments[m], range, Floats(chunks_[local].moments[m])));
+    }
   }
   PublishFirst(snapshot.manifest.version);
   return absl::OkStatus();

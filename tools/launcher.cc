@@ -205,9 +205,10 @@ void Launcher::Read(Child* child, Descriptor* fd, LineSplitter* splitter,
   for (int pieces = 0; fd->open(); ++pieces) {
     const ssize_t got = ::read(fd->get(), buffer, sizeof(buffer));
     std::vector<LineSplitter::Line> lines;
-    if (got > 0)
+    if (got > 0) {
       splitter->Add(absl::string_view(buffer, static_cast<size_t>(got)),
                     &lines);
+    }
     const bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
     if ((got <= 0 && (last || !later)) || pieces == kMaxPieces) {
       splitter->Finish(&lines);
@@ -304,7 +305,8 @@ void Launcher::Ended(Child* child, int code) {
   } else if (code == kExitDone) {
     if (IsLead(*child)) Leave(patience.grace, "");
   } else if (server || (code < 128 && code != kExitLeftOut)) {
-    ending_ == Ending::kNo ? Leave(patience.grace, how) : screen_->Say(how);
+    if (ending_ != Ending::kNo) screen_->Say(how);
+    Leave(patience.grace, how);
   } else {
     screen_->Say(
         absl::StrCat(how, ending_ == Ending::kNo ? "; the others go on" : ""));
@@ -320,8 +322,9 @@ void Launcher::CheckDeadline() {
   if (clock_->Now() < deadline_) return;
   std::string who;
   for (const auto& child : children_) {
-    if (!child->reaped)
+    if (!child->reaped) {
       absl::StrAppend(&who, who.empty() ? "" : ", ", child->member.name);
+    }
   }
   if (ending_ == Ending::kLeaving) {
     screen_->Say(absl::StrCat("still there, so asked to stop: ", who));

@@ -27,8 +27,9 @@ absl::Status SystemError(absl::string_view what, int error) {
 // are never seen.
 absl::StatusOr<Pipe> MakePipe() {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0)
+  if (::pipe2(fds, O_CLOEXEC) != 0) {
     return SystemError("cannot make a pipe", errno);
+  }
   return Pipe{Descriptor(fds[0]), Descriptor(fds[1])};
 }
 
@@ -120,14 +121,16 @@ absl::StatusOr<Process> Process::Start(const std::vector<std::string>& argv) {
   }
   const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   std::vector<char*> words;
-  for (const std::string& word : argv)
+  for (const std::string& word : argv) {
     words.push_back(const_cast<char*>(word.c_str()));
+  }
   words.push_back(nullptr);
   const ChildPlan plan{::getpid(),       null.get(),          out->write.get(),
                        err->write.get(), failed->write.get(), words.data()};
   const pid_t pid = ::fork();
-  if (pid < 0)
+  if (pid < 0) {
     return SystemError(absl::StrCat("cannot start ", argv[0]), errno);
+  }
   if (pid == 0) BecomeChild(plan);
   failed->write.Close();
   SetNonBlocking(out->read.get());
@@ -136,8 +139,9 @@ absl::StatusOr<Process> Process::Start(const std::vector<std::string>& argv) {
   // cannot come too early.
   const int error = AwaitExec(failed->read.get());
   Process process(pid, std::move(out->read), std::move(err->read));
-  if (error != 0)
+  if (error != 0) {
     return SystemError(absl::StrCat("cannot start ", argv[0]), error);
+  }
   return process;
 }
 

@@ -53,8 +53,9 @@ size_t LongestName(const RunPlan& plan) {
   size_t longest = 0;
   for (const RunRole role :
        {RunRole::kServer, RunRole::kWorker, RunRole::kEvaluator}) {
-    for (const RunMember& member : plan.Members(role))
+    for (const RunMember& member : plan.Members(role)) {
       longest = std::max(longest, member.name.size());
+    }
   }
   return longest;
 }

@@ -36,8 +36,9 @@ bool Ignored(int signal) {
 SignalSource::SignalSource() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD})
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) {
     ::sigaddset(&wanted, signal);
+  }
   if (!Ignored(SIGHUP)) ::sigaddset(&wanted, SIGHUP);
   ::sigprocmask(SIG_BLOCK, &wanted, &before_);
   struct sigaction action = {};
@@ -58,8 +59,9 @@ SignalSource::~SignalSource() {
 
 std::optional<int> SignalSource::Next() {
   signalfd_siginfo info;
-  if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info))
+  if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) {
     return std::nullopt;
+  }
   return static_cast<int>(info.ssi_signo);
 }
 
@@ -85,9 +87,10 @@ absl::StatusOr<std::string> ProgramFolder() {
   std::error_code error;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error)
+  if (error) {
     return absl::FailedPreconditionError(
         "cannot read /proc/self/exe; say --bin_dir=DIR");
+  }
   return program.parent_path().string();
 }
 

@@ -31,8 +31,10 @@ size_t Columns(int fd) {
 // wraps cannot be cleared.
 absl::string_view Shorten(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80)
+  while (bytes > 0 &&
+         (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) {
     --bytes;
+  }
   return text.substr(0, bytes);
 }
 
@@ -47,12 +49,14 @@ void LineSplitter::Add(absl::string_view bytes, std::vector<Line>* lines) {
     } else if (c == '\n') {
       lines->push_back({std::exchange(partial_, {}), false});
     } else if (c == '\r') {
-      if (!partial_.empty())
+      if (!partial_.empty()) {
         lines->push_back({std::exchange(partial_, {}), true});
+      }
     } else {
       partial_.push_back(c);
-      if (partial_.size() == kMaxLine)
+      if (partial_.size() == kMaxLine) {
         lines->push_back({std::exchange(partial_, {}), false});
+      }
     }
   }
 }

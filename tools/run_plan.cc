@@ -40,8 +40,9 @@ std::vector<RunMember> RunPlan::Members(RunRole role) const {
                     : role == RunRole::kWorker ? job.workers
                                                : job.evaluators;
   std::vector<RunMember> members;
-  for (int i = 0; i < count; ++i)
+  for (int i = 0; i < count; ++i) {
     members.push_back({role, i, absl::StrCat(RoleName(role), " ", i)});
+  }
   return members;
 }
 
@@ -96,8 +97,9 @@ std::vector<std::string> RunPlan::Command(const RunMember& member) const {
   if (member.role == RunRole::kEvaluator) argv.push_back("--evaluator");
   if (server && tcp_) argv.push_back("--port_file=" + PortFile(member.number));
   if (lead) argv.push_back("--summary_file=" + summary_file());
-  if (!flags_.trace.empty())
+  if (!flags_.trace.empty()) {
     argv.push_back("--trace=" + TraceFile(flags_.trace, member));
+  }
   return argv;
 }
 

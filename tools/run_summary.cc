@@ -81,12 +81,14 @@ std::string SummaryTable(const json& summary) {
     AddRow(row.title, row.format(found->get<double>()), &table);
   }
   const auto hash = summary.find("weights_hash");
-  if (hash != summary.end())
+  if (hash != summary.end()) {
     AddRow("weights hash",
            hash->is_string() ? hash->get<std::string>() : hash->dump(), &table);
+  }
   const auto phases = summary.find("phases");
-  if (phases != summary.end() && phases->is_object())
+  if (phases != summary.end() && phases->is_object()) {
     AddRow("time", Phases(*phases), &table);
+  }
   return table;
 }
 

@@ -206,6 +206,25 @@ TEST(SafetensorsTest, EveryCutAndEveryFlippedBitOfTheHeaderIsSafe) {
   }
 }
 
+// What Python's safetensors 0.8.0 writes.
+TEST(SafetensorsTest, AFileOfTheReferenceIsRead) {
+  const std::vector<float> data = {0, 1, 2, 3, 3.5f};
+  const auto reader = OpenText(
+      FileText(R"({"__metadata__":{"format":"np"},)"
+               R"("e":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]},)"
+               R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+               R"("y":{"dtype":"F32","shape":[],"data_offsets":[16,20]},)"
+               R"("x":{"dtype":"F16","shape":[2,3],"data_offsets":[20,32]}}  )",
+               std::string(reinterpret_cast<const char*>(data.data()), 20) +
+                   std::string(12, '<')));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->metadata().at("format"), "np");
+  EXPECT_EQ(reader->Find("e")->shape, (std::vector<int64_t>{0, 4}));
+  EXPECT_EQ(reader->Find("x")->dtype, "F16");
+  EXPECT_TRUE(reader->Find("y")->shape.empty());
+  EXPECT_EQ(reader->Find("y")->offset, 16);
+}
+
 TEST(SafetensorsTest, AnEmptyTensorMayLieBetweenOthers) {
   const auto reader = OpenText(
       FileText(R"({"z":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"

@@ -3,7 +3,7 @@
 
 Usage: check_safetensors.py FILE
 
-Prints a JSON object, in the order of the file's header: name -> {"dtype", "shape", "sum"}; the sum is in
+Prints a JSON object: name -> {"dtype", "shape", "sum"}; the sum is in
 float64. Needs the packages safetensors and numpy. Exits with 1 if the file cannot be opened.
 """
 

@@ -26,12 +26,14 @@ class Proxy:
 
     `cut_every`: after each so many bytes, both ways together, all connections are cut, in the middle of
     whatever they carry; 0: never.
+    `on_accept`: called with the connections so far when there is a new one, before it carries anything.
     """
 
-    def __init__(self, address, cut_every=0):
+    def __init__(self, address, cut_every=0, on_accept=lambda connections: None):
         host, _, port = address.rpartition(":")
         self._target = (host, int(port))
         self._cut_every, self._carried = cut_every, 0
+        self._on_accept = on_accept
         self._lock = threading.Lock()
         self.connections = []  # in the order of their opening, those that are over too
         self.cuts = 0
@@ -61,9 +63,12 @@ class Proxy:
             except OSError:
                 client.close()
                 continue
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(client, server)
             with self._lock:
                 self.connections.append(connection)
+            self._on_accept(self.connections)
             for way in (0, 1):
                 threading.Thread(target=self._pump, args=(connection, way), daemon=True).start()
 

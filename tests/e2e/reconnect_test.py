@@ -45,18 +45,39 @@ class BrokenLinksTest(cluster.ClusterTest):
     def test_same_bits_with_several_connections(self):
         self.check("--chunk=16Ki", "--connections=3", "--clip_norm=0.5")
 
+    def test_link_between_servers(self):
+        """With --clip_norm every round needs a word from each server to the lead, and one back."""
+        flags = (*cluster.LARGE, "--rounds=120", "--clip_norm=0.5")
+        expected = self.run_job(*flags).summary["weights_hash"]
+        job = cluster.Job(self, *flags, tcp=True)
+        job.server(0)
+        # More than what is told again after a break, or it would never get further.
+        between = proxy.Proxy(job.addresses[0], cut_every=60_000)
+        self.addCleanup(between.close)
+        job.server(1, addresses=[between.address, job.addresses[1]])
+        for number in (0, 1):
+            job.worker(number)
+        self.assert_all_exit(job, 0)
+        self.assertGreater(between.cuts, 1)
+        self.assertIn("lost the connection to the lead", job["server 1"].err)
+        self.assertEqual(job.summary()["weights_hash"], expected)
+
     def test_last_words_are_told_again(self):
         """What a worker told the lead was still on its way when the link broke, at the very end."""
         flags = (*cluster.SMALL, "--rounds=500")
         job = cluster.Job(self, *flags, servers=1, workers=1, tcp=True)
         job.server(0)
-        (between,) = self.proxied(job)
-        worker = job.worker(0, addresses=[between.address])
-        cluster.wait_until(lambda: len(between.connections) == 2, 20, "control and data connection")
-        # The first is for control. From now on nothing arrives there, but gradients do elsewhere.
-        between.connections[0].swallow = True
-        self.assertTrue(worker.running(), "the job was over too soon")
+
+        def swallow(connections):
+            # The first is for control: once the worker has been let in and opens another for data,
+            # nothing that it tells the lead arrives. Gradients do.
+            connections[0].swallow = len(connections) >= 2
+
+        (between,) = self.proxied(job, on_accept=swallow)
+        job.worker(0, addresses=[between.address])
+        job["server 0"].wait_for(r"(?m)^round \d+/")
         time.sleep(2)
+        self.assertTrue(job["server 0"].running(), "the job ended without the worker's last words")
         between.connections[0].cut()
         self.assert_all_exit(job, 0, 30)
         self.assertEqual(job.summary()["rounds"], 500)

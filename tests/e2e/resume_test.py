@@ -71,8 +71,11 @@ class ResumeTest(cluster.ClusterTest):
         expected = self.uninterrupted()
         first = self.interrupt(signal.SIGTERM, servers=1)
         launcher = self.start("again", cluster.run_command(*self.flags("--resume"), servers=2))
-        newer = lambda: not launcher.running() or self.latest(self.snapshots) > first
-        cluster.wait_until(newer, cluster.PATIENCE, "later snapshot")
+        cluster.wait_until(
+            lambda: not launcher.running() or self.latest(self.snapshots) > first,
+            cluster.PATIENCE,
+            "later snapshot",
+        )
         launcher.send(signal.SIGTERM)
         self.assertEqual(launcher.wait(), 0)
         second = self.latest(self.snapshots)
@@ -171,14 +174,19 @@ class SnapshotTest(cluster.ClusterTest):
         self.assertNotEqual(process.wait(), 0)
         self.assertIn("step-000000000007", process.err)
 
-    def test_a_missing_worker_file_is_told(self):
-        momentum = "--worker_momentum=0.9"
-        self.run_job(*self.flags("--rounds=50", momentum))
+    def test_files_of_a_snapshot(self):
+        self.run_job(*self.flags("--rounds=50", "--worker_momentum=0.9"))
+        files = [f"{role}-{number}.safetensors" for role in ("server", "worker") for number in (0, 1)]
         folder = self.snapshots / "step-000000000050"
-        self.assertEqual(
-            sorted(os.listdir(folder)),
-            ["manifest.json", *(f"{role}-{i}.safetensors" for role in ("server", "worker") for i in (0, 1))],
-        )
+        self.assertEqual(sorted(os.listdir(folder)), ["manifest.json", *files])
+        self.assertEqual([entry["name"] for entry in self.manifest(self.snapshots, 50)["files"]], files)
+
+    def test_a_snapshot_without_momentum(self):
+        """Who needs one starts from zero, and says that the bits differ from now on."""
+        self.run_job(*self.flags("--rounds=50"))
+        finished = self.run_job(*self.flags("--resume", "--rounds=100", "--worker_momentum=0.9"))
+        for worker in (0, 1):
+            self.assertRegex(finished.err, rf"worker {worker} .*starts from zero, and from round 50 on")
 
 
 class ExportTest(cluster.ClusterTest):

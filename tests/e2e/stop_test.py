@@ -55,7 +55,7 @@ class LauncherStopTest(cluster.ClusterTest):
 
     def test_before_it_began(self):
         """While the workers still make their data: nothing to save, nothing to complain about."""
-        argv = cluster.run_command("--data=synthetic:100,9,300000", "--model=mlp:16", "--rounds=10")
+        argv = cluster.run_command("--data=synthetic:100,9,50000", "--model=mlp:16", "--rounds=10")
         launcher = self.start("run", argv)
         cluster.wait_until(lambda: len(cluster.children_of(launcher.pid)) == 4, 20, "four children")
         children = cluster.children_of(launcher.pid)
