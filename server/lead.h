@@ -239,7 +239,7 @@ class Lead {
     std::map<uint32_t, std::string> why;   // why a worker was closed out
     std::optional<double> scale;
     std::vector<Member> members;
-    uint64_t samples = 0;
+    RoundFacts facts;
   };
   struct PendingSnapshot {
     uint64_t epoch = 0, position = 0;  // where it continues
@@ -292,6 +292,7 @@ class Lead {
   OpenRound* Find(uint64_t round);
   void AdvanceVersion();
   void RecordRound(uint64_t round, const OpenRound& open);
+  uint64_t SamplesOf(const OpenRound& open) const;
   void AddWholeShards(const OpenRound& open, const IdSet& in,
                       RoundRecord* record) const;
   void JudgeBadRound(uint64_t round, const OpenRound& open);

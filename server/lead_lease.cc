@@ -97,7 +97,7 @@ void Lead::IssueLease(uint64_t rounds) {
     OpenRound& open = rounds_[until_];
     open.members = lease.members;
     lease.facts.push_back(NextFacts());
-    open.samples = lease.facts.back().samples;
+    open.facts = lease.facts.back();
     lease.until = ++until_;
     if (AtEnd()) {
       AddStopMarks(&lease);

@@ -99,12 +99,31 @@ void Lead::AdvanceVersion() {
   CheckEnd();
 }
 
+// What those who were not left out have trained on.
+uint64_t Lead::SamplesOf(const OpenRound& open) const {
+  uint64_t samples = 0;
+  for (size_t i = 0; i < open.members.size(); ++i) {
+    const uint32_t id = open.members[i].id;
+    if (open.close && !open.close->Contains(id)) continue;
+    if (config_.job.data_split == "own") {
+      samples += OwnShareOf(open.facts.position, NominalSamples(),
+                            players_.at({Role::kWorker, id}).samples)
+                     .count;
+    } else {
+      samples += ShareOf(open.facts.position, open.facts.samples,
+                         open.members.size(), i)
+                     .count;
+    }
+  }
+  return samples;
+}
+
 void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   recent_rounds_.push_back(now_ - last_round_at_);
   if (recent_rounds_.size() > kRecentRounds)
     recent_rounds_.erase(recent_rounds_.begin());
   last_round_at_ = now_;
-  samples_done_ += open.samples;
+  samples_done_ += SamplesOf(open);
   speed_.push_back({now_, samples_done_});
   std::erase_if(speed_, [this](const auto& point) {
     return point.first < now_ - kSpeedKept;
@@ -258,6 +277,9 @@ void Lead::CheckDeadlines() {
   CloseRound(
       version_, *open, complete,
       quorum_over ? "late after the quorum" : "missed the round's deadline");
+  // Whoever waited for credit gets it only now, and a deadline of its own.
+  opened_ = now_;
+  quorum_since_.reset();
 }
 
 void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,

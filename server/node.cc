@@ -55,7 +55,8 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       now_(now),
       lead_heard_(now),
       lead_retry_(now),
-      next_ping_(now) {
+      next_ping_(now),
+      next_patience_(now + config_.patience.patience) {
   store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
                                    config_.job.wire, *parts_.device);
   if (!IsLead()) return;

@@ -142,6 +142,7 @@ class ServerNode {
   void OnLeadMessage(Message& message);
   void OnLoad(const LoadMessage& load);
   void TickLeadLink();
+  bool IsOld(const Body& body) const;
   void TellLead(Body body);  // from any server, the lead itself too
 
   // node_effects.cc: what the machines want done.
@@ -211,8 +212,9 @@ class ServerNode {
   net::ConnectionId lead_connection_ = 0;
   bool lead_ready_ = false;
   uint64_t lead_session_ = 0;
-  absl::Time lead_heard_, lead_retry_, next_ping_;
-  std::deque<Body> told_;  // told again after a reconnection
+  absl::Time lead_heard_, lead_retry_, next_ping_, next_patience_;
+  std::string lead_reason_;  // why the last connection to it was lost
+  std::deque<Body> told_;    // told again after a reconnection
 
   uint64_t bytes_pushed_ = 0, bytes_published_ = 0;
   std::map<Code, uint64_t> refusals_;

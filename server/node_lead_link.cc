@@ -47,6 +47,7 @@ void ServerNode::OnLeadEvent(net::Event& event) {
         Log(true,
             absl::StrCat("lost the connection to the lead: ", event.reason));
       lead_ready_ = false;
+      lead_reason_ = event.reason;
       lead_connection_ = 0;
       lead_retry_ = now_ + kRetry;
       return;
@@ -71,7 +72,9 @@ void ServerNode::OnLeadMessage(Message& message) {
     term_ = message.term;
     lead_session_ = message.session;
     lead_ready_ = true;
-    for (const Body& body : told_) Send(lead_connection_, lead_session_, body);
+    for (const Body& body : told_) {
+      if (!IsOld(body)) Send(lead_connection_, lead_session_, body);
+    }
   } else if (message.term != term_) {
     return;
   } else if (auto* load = std::get_if<LoadMessage>(&message.body)) {
@@ -104,7 +107,25 @@ void ServerNode::OnLoad(const LoadMessage& load) {
   TellLead(LoadedMessage{status.ok(), std::string(status.message())});
 }
 
+// Whether a report is of a round that every server must have done by now:
+// rounds are at most a lease apart.
+bool ServerNode::IsOld(const Body& body) const {
+  constexpr uint64_t kApart = 32;
+  if (auto* m = std::get_if<CompleteMessage>(&body))
+    return m->round < version();
+  if (auto* m = std::get_if<NormMessage>(&body)) return m->round < version();
+  if (auto* m = std::get_if<ShardDoneMessage>(&body)) {
+    return m->round + kApart < version();
+  }
+  return false;
+}
+
 void ServerNode::TickLeadLink() {
+  if (!lead_ready_ && now_ >= next_patience_) {
+    next_patience_ = now_ + config_.patience.patience;
+    Log(true, absl::StrCat("waits for the lead at ", config_.lead,
+                           lead_reason_.empty() ? "" : ": ", lead_reason_));
+  }
   if (lead_connection_ == 0 && now_ >= lead_retry_) ConnectToLead();
   const absl::Duration patience =
       round_ ? config_.patience.dead_after : config_.patience.start_timeout;

@@ -284,7 +284,7 @@ void Round::On(PushIn& event) {
   entry.held[event.local] = std::move(event.contribution);
   ++entry.received;
   TryReduce(event.local);
-  if (entry.received == config_.chunks) NoteComplete();
+  if (entry.received == config_.chunks || config_.window > 0) NoteComplete();
 }
 
 void Round::On(AbstainIn& event) {
@@ -347,7 +347,21 @@ void Round::On(ReducedIn& event) {
   }
   if (!config_.two_phase) return Publish(event.local);
   chunks_[event.local] = ChunkState::kAggregated;
-  if (++aggregated_ == config_.chunks) effects_.push_back(ReportNorm{version_});
+  if (++aggregated_ == config_.chunks) {
+    effects_.push_back(ReportNorm{version_});
+  } else if (config_.window > 0) {
+    TellCredit(event.local);
+  }
+}
+
+// Nothing is published before the scale is known, so that no weights chunk
+// brings the credit that the rest of the round needs.
+void Round::TellCredit(int64_t local) {
+  for (const auto& [worker, entry] : entries_) {
+    if (!allowed_.Contains(worker) || entry.abstained) continue;
+    effects_.push_back(
+        SendAck{worker, version_, local, AckStatus::kKept, Credit()});
+  }
 }
 
 void Round::On(ScaleIn& event) {
@@ -412,7 +426,17 @@ void Round::On(TickIn&) {
 bool Round::IsComplete(uint32_t worker) const {
   auto it = entries_.find(worker);
   if (it == entries_.end()) return config_.chunks == 0;
-  return it->second.abstained || it->second.received == config_.chunks;
+  const Entry& entry = it->second;
+  if (entry.abstained || entry.received == config_.chunks) return true;
+  if (config_.window == 0) return false;
+  // Who has pushed all that its credit allows waits for others, not they for
+  // it.
+  const int64_t end =
+      std::min(config_.chunks, first_unreduced_turn_ + config_.window);
+  for (int64_t turn = 0; turn < end; ++turn) {
+    if (entry.slots[config_.chunks - 1 - turn] == Slot::kEmpty) return false;
+  }
+  return true;
 }
 
 void Round::NoteComplete() {

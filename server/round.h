@@ -247,6 +247,7 @@ class Round {
   const RoundFacts& Facts() const;
   void TryReduce(int64_t local);
   void StepAll();
+  void TellCredit(int64_t local);
   void Publish(int64_t local);
   Entry& EntryOf(uint32_t worker);
   bool IsComplete(uint32_t worker) const;

@@ -121,7 +121,6 @@ void Client::Loop() {
   std::vector<net::Event> events;
   bool stop_told = false;
   while (!quit_ && !core.finished()) {
-    core.Tick(clock_->Now());
     const absl::Duration wait = std::clamp(core.NextDeadline() - clock_->Now(),
                                            absl::ZeroDuration(), kLongestPoll);
     events.clear();
@@ -136,6 +135,9 @@ void Client::Loop() {
       commands.swap(commands_);
     }
     for (auto& command : commands) command(core, now);
+    // After what came: a process that stood still must read before it judges
+    // that nothing came.
+    core.Tick(now);
     if (!stop_ || std::exchange(stop_told, true)) continue;
     if (!admitted())
       return observer_->OnFinish(Code::kStopped,

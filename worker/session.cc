@@ -99,6 +99,7 @@ void Session::OnWelcome(const LinkKey& key, Message& message) {
   if (key.link > 0) return AskForWeights(key);
   link.state = LinkState::kReady;
   if (key.server != 0) return;
+  for (const Body& body : told_) SendTo(key, body);
   for (Body& body : std::exchange(untold_, {})) SendTo(key, std::move(body));
 }
 
@@ -161,7 +162,8 @@ void Session::OnWeights(int server, WeightsMessage& weights) {
     // Normally the version after the one that is whole. If not, this worker
     // fell behind and skips; then the other servers may have begun with another
     // version, so it says what it wants.
-    const bool skipped = missing_ > 0 && IsWorker();
+    const bool next = missing_ == 0 && weights.version == version_ + 1;
+    const bool skipped = !next && IsWorker();
     BeginVersion(weights.version);
     if (skipped) {
       for (const auto& [key, link] : links_) {
@@ -282,9 +284,19 @@ void Session::OnNeedGradients(const LinkKey& key,
 // ---- Telling the lead
 // ---------------------------------------------------------------------------
 
+// What the lead waits for is told again after a reconnection: it may have been
+// in flight when the link broke, and changes nothing where it arrived. A
+// RoundDone is told once: the lead adds them up, and waits for none.
 void Session::On(TellLeadIn& event) {
-  if (IsReady({0, 0})) return SendTo({0, 0}, std::move(event.body));
-  if (untold_.size() < kMaxUntold) untold_.push_back(std::move(event.body));
+  const bool ready = IsReady({0, 0});
+  if (std::holds_alternative<RoundDoneMessage>(event.body)) {
+    if (ready) return SendTo({0, 0}, std::move(event.body));
+    if (untold_.size() < kMaxUntold) untold_.push_back(std::move(event.body));
+    return;
+  }
+  if (ready) SendTo({0, 0}, event.body);
+  told_.push_back(std::move(event.body));
+  if (told_.size() > kMaxUntold) told_.pop_front();
 }
 
 void Session::On(PhaseIn& event) {

@@ -2,6 +2,7 @@
 #define PARAPET_WORKER_SESSION_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -179,6 +180,7 @@ class Session {
   bool admitted_ = false, finished_ = false;
   uint64_t term_ = 0, session_ = 0;
   std::map<LinkKey, Link> links_;
+  std::deque<Body> told_;     // to the lead, the last ones
   std::vector<Body> untold_;  // for the lead, while its link is down
   std::vector<Lease> leases_;
   PingMessage ping_;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ class FlagsTest : public ::testing::Test {
     std::string path = ::testing::TempDir() + "/parapet-flags-XXXXXX";
     dir_ = ::mkdtemp(path.data());
   }
+  ~FlagsTest() override { std::filesystem::remove_all(dir_); }
   std::string Write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ + "/" + name) << text;
     return dir_ + "/" + name;

@@ -28,7 +28,9 @@ class ZmqBackend : public Backend {
   std::string DeadAddress() override {
     return ipc_ ? "ipc:///tmp/parapet-contract-nobody" : "tcp://127.0.0.1:1";
   }
-  std::string BadAddress() override { return ipc_ ? "ipc://" : "tcp://127.0.0.1"; }
+  std::string BadAddress() override {
+    return ipc_ ? "ipc://" : "tcp://127.0.0.1";
+  }
   void Advance() override {}
   bool real() const override { return true; }
 
@@ -41,10 +43,14 @@ class SimBackend : public Backend {
   std::unique_ptr<Transport> Make(const Limits& limits) override {
     return network_.MakeNode(absl::StrCat("node", nodes_++), limits);
   }
-  std::string ListenAddress() override { return absl::StrCat("sim://listener", nodes_); }
+  std::string ListenAddress() override {
+    return absl::StrCat("sim://listener", nodes_);
+  }
   std::string DeadAddress() override { return "sim://nobody"; }
   std::string BadAddress() override { return "sim://"; }
-  void Advance() override { network_.RunUntil(network_.Now() + absl::Milliseconds(1)); }
+  void Advance() override {
+    network_.RunUntil(network_.Now() + absl::Milliseconds(1));
+  }
   bool real() const override { return false; }
 
  private:

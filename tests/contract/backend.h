@@ -19,8 +19,8 @@ class Backend {
   virtual std::string ListenAddress() = 0;
   virtual std::string DeadAddress() = 0;  // nobody ever listens there
   virtual std::string BadAddress() = 0;   // can never work
-  virtual void Advance() = 0;             // lets virtual time pass, where it is virtual
-  virtual bool real() const = 0;          // threads and real time
+  virtual void Advance() = 0;     // lets virtual time pass, where it is virtual
+  virtual bool real() const = 0;  // threads and real time
 };
 
 struct BackendCase {

@@ -97,7 +97,7 @@ class FuzzPeer {
 
 class FuzzServer final : public FuzzPeer {
  public:
-  FuzzServer(const FuzzJob& job, int index,
+  FuzzServer(const FuzzJob& job, int index, Disk* disk,
              std::unique_ptr<net::Transport> transport, absl::Time now)
       : FuzzPeer(std::move(transport)), random_(9, index) {
     ServerNodeConfig config;
@@ -107,11 +107,12 @@ class FuzzServer final : public FuzzPeer {
     config.job = job.job;
     config.patience = job.patience;
     config.snapshot.dir = "snap";
+    config.snapshot.every = 40;
     config.samples = FuzzJob::kSamples;
     config.nonce = 10 + static_cast<uint64_t>(index);
     config.credit_window = 2;
     ServerNodeParts parts{transport_.get(), reducer_.get(), writer_.get(),
-                          device_.get(),    &disk_,         logger_.get(),
+                          device_.get(),    disk,           logger_.get(),
                           nullptr,          [this] { return random_.Next64(); }};
     node_ = std::make_unique<ServerNode>(config, job.layout, job.map, parts,
                                          ServerNodeHooks(), now);
@@ -127,7 +128,6 @@ class FuzzServer final : public FuzzPeer {
   void Tick(absl::Time now) override { node_->Tick(now); }
 
   Random random_;
-  MemoryDisk disk_;
   const std::unique_ptr<Executor> reducer_ = MakeInlineExecutor();
   const std::unique_ptr<Executor> writer_ = MakeInlineExecutor();
   const std::unique_ptr<Device> device_ = MakeCpuDevice();

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,9 +23,10 @@ size_t BytesInUse() { return mallinfo2().uordblks; }
 class World {
  public:
   explicit World(uint64_t seed) : net_(Options(seed)) {
+    EXPECT_TRUE(disk_.MakeDir("snap").ok());
     for (int s = 0; s < FuzzJob::kServers; ++s) {
       servers_.push_back(std::make_unique<FuzzServer>(
-          job_, s, net_.MakeNode(FuzzJob::NameOf(s)), net_.Now()));
+          job_, s, &disk_, net_.MakeNode(FuzzJob::NameOf(s)), net_.Now()));
     }
     for (uint32_t w = 0; w < 2; ++w) {
       workers_.push_back(std::make_unique<HonestWorker>(
@@ -68,6 +70,7 @@ class World {
   }
 
   const FuzzJob job_;
+  MemoryDisk disk_;
   net::SimNetwork net_;
   std::vector<std::unique_ptr<FuzzServer>> servers_;
   std::vector<std::unique_ptr<HonestWorker>> workers_;
@@ -182,7 +185,8 @@ bool EndsIt(const Frames& frames) {
 class ClientWorld {
  public:
   explicit ClientWorld(uint64_t seed)
-      : net_({}), mutator_(seed),
+      : net_(net::SimOptions()),
+        mutator_(seed),
         servers_{{FuzzJob::NameOf(0), &net_}, {FuzzJob::NameOf(1), &net_}},
         worker_(job_, 0, net_.MakeNode("worker0"), net_.Now()) {}
 

@@ -26,13 +26,15 @@ std::vector<Event> PollAll(Transport* node) {
 }
 
 std::string Show(const Event& e) {
-  return absl::StrCat(static_cast<int>(e.kind), ":", e.connection, ":", e.header);
+  return absl::StrCat(static_cast<int>(e.kind), ":", e.connection, ":",
+                      e.header);
 }
 
 // A connection between two nodes, which both have heard of.
 class SimTransportTest : public testing::Test {
  protected:
-  explicit SimTransportTest(const SimOptions& options = {}) : network_(options) {}
+  explicit SimTransportTest(const SimOptions& options = {})
+      : network_(options) {}
 
   void SetUp() override {
     server_ = network_.MakeNode("server");
@@ -118,11 +120,14 @@ TEST_F(SimTransportTest, BreakLosesARandomTail) {
     EXPECT_EQ(network_.BreakConnections("client", "server"), 1);
     EXPECT_EQ(network_.BreakConnections("client", "server"), 0);
     Pass(absl::Seconds(2));
-    const std::vector<Event> at_client = PollAll(client_.get()), at_server = PollAll(server_.get());
+    const std::vector<Event> at_client = PollAll(client_.get()),
+                             at_server = PollAll(server_.get());
     ++delivered[CheckPrefix(at_client)];
     CheckPrefix(at_server);
-    EXPECT_EQ(at_client.back().kind, Kind::kDown);  // the connecting side always learns
-    const bool knows = !at_server.empty() && at_server.back().kind == Kind::kDown;
+    EXPECT_EQ(at_client.back().kind,
+              Kind::kDown);  // the connecting side always learns
+    const bool knows =
+        !at_server.empty() && at_server.back().kind == Kind::kDown;
     (knows ? told : untold) = true;
     // The accepting side learns by its sends, at the latest.
     if (!knows) {
@@ -174,7 +179,8 @@ TEST_F(SimTransportTest, ConnectThroughAPartitionGoesOnAfterHealOrTimesOut) {
   EXPECT_TRUE(PollAll(server_.get()).empty());
 }
 
-TEST_F(SimTransportTest, BreakingPartitionIsDownForTheConnectingSideWhileItLasts) {
+TEST_F(SimTransportTest,
+       BreakingPartitionIsDownForTheConnectingSideWhileItLasts) {
   SendNumbered(3);
   network_.Partition("server", "client", SimNetwork::Cut::kBreak);
   Pass(absl::Seconds(2));
@@ -188,19 +194,21 @@ TEST_F(SimTransportTest, BreakingPartitionIsDownForTheConnectingSideWhileItLasts
 
 class SimLoudCrashTest : public SimTransportTest {
  protected:
-  SimLoudCrashTest() : SimTransportTest([] {
-      SimOptions options;
-      options.silent_crash = 0;
-      return options;
-    }()) {}
+  SimLoudCrashTest()
+      : SimTransportTest([] {
+          SimOptions options;
+          options.silent_crash = 0;
+          return options;
+        }()) {}
 };
 class SimSilentCrashTest : public SimTransportTest {
  protected:
-  SimSilentCrashTest() : SimTransportTest([] {
-      SimOptions options;
-      options.silent_crash = 1;
-      return options;
-    }()) {}
+  SimSilentCrashTest()
+      : SimTransportTest([] {
+          SimOptions options;
+          options.silent_crash = 1;
+          return options;
+        }()) {}
 };
 
 TEST_F(SimLoudCrashTest, PeersLearnAndTheNameIsFree) {
@@ -248,8 +256,8 @@ TEST_F(SimTransportTest, ClientThatLeavesUnheardTakesNoRoom) {
   EXPECT_TRUE(PollAll(narrow.get()).empty());
 }
 
-// Many nodes that connect, send, close, crash and start again under faults. Checks the contract
-// from outside, and gives a trace to compare.
+// Many nodes that connect, send, close, crash and start again under faults.
+// Checks the contract from outside, and gives a trace to compare.
 class Soak {
  public:
   explicit Soak(uint64_t seed) : random_(seed), network_(OptionsFor(seed)) {
@@ -259,7 +267,8 @@ class Soak {
   std::string Run(int actions) {
     for (int i = 0; i < actions; ++i) {
       Act();
-      network_.RunUntil(network_.Now() + absl::Microseconds(random_.Below(500)));
+      network_.RunUntil(network_.Now() +
+                        absl::Microseconds(random_.Below(500)));
       for (const std::string& name : network_.ReadyNodes()) Read(name);
     }
     network_.HealAll();
@@ -275,7 +284,8 @@ class Soak {
   struct Node {
     std::unique_ptr<Transport> transport;
     std::vector<ConnectionId> open;
-    std::map<ConnectionId, uint64_t> next;  // number expected on each connection
+    std::map<ConnectionId, uint64_t>
+        next;  // number expected on each connection
     std::map<ConnectionId, std::string> sender;
     std::map<ConnectionId, uint64_t> sent;
   };
@@ -295,7 +305,8 @@ class Soak {
   }
 
   void Act() {
-    const int i = static_cast<int>(random_.Below(kNodes)), j = static_cast<int>(random_.Below(kNodes));
+    const int i = static_cast<int>(random_.Below(kNodes)),
+              j = static_cast<int>(random_.Below(kNodes));
     Node& node = nodes_[Name(i)];
     const uint64_t dice = random_.Below(1000);
     if (dice < 100) {
@@ -310,7 +321,9 @@ class Soak {
     } else if (dice < 975) {
       network_.BreakRandomConnection();
     } else if (dice < 980) {
-      network_.Partition(Name(i), Name(j), dice % 2 ? SimNetwork::Cut::kHold : SimNetwork::Cut::kBreak);
+      network_.Partition(
+          Name(i), Name(j),
+          dice % 2 ? SimNetwork::Cut::kHold : SimNetwork::Cut::kBreak);
     } else if (dice < 990) {
       network_.HealAll();
     } else if (dice < 994) {
@@ -324,7 +337,8 @@ class Soak {
     const ConnectionId id = node->open[random_.Below(node->open.size())];
     uint64_t& number = node->sent[id];
     const std::string header = absl::StrCat(i, "/", id, "/", number);
-    const absl::Status s = node->transport->Send(id, header, Payload::FromString(header));
+    const absl::Status s =
+        node->transport->Send(id, header, Payload::FromString(header));
     EXPECT_TRUE(s.ok() || absl::IsNotFound(s)) << s;
     if (s.ok()) ++number;
   }
@@ -354,7 +368,8 @@ class Soak {
     const auto [known, first] = node->sender.emplace(e.connection, sender);
     EXPECT_EQ(known->second, sender);
     EXPECT_EQ(number, node->next[e.connection]++) << name << " " << Show(e);
-    if (first && std::find(node->open.begin(), node->open.end(), e.connection) == node->open.end()) {
+    if (first && std::find(node->open.begin(), node->open.end(),
+                           e.connection) == node->open.end()) {
       node->open.push_back(e.connection);  // accepted
     }
   }

@@ -54,18 +54,24 @@ TEST(ZmqAddressTest, RefusesInWords) {
 TEST(ZmqAddressTest, ConnectEndpointIsInNumbers) {
   EXPECT_EQ(*ConnectEndpoint({false, "", "127.0.0.1", 7}), "tcp://127.0.0.1:7");
   EXPECT_EQ(*ConnectEndpoint({false, "", "::1", 7}), "tcp://[::1]:7");
-  EXPECT_TRUE(absl::IsInvalidArgument(ConnectEndpoint({false, "", "*", 7}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(ConnectEndpoint({false, "", "127.0.0.1", 0}).status()));
   EXPECT_TRUE(
-      absl::IsNotFound(ConnectEndpoint({false, "", "no-such-host.invalid", 7}).status()));
+      absl::IsInvalidArgument(ConnectEndpoint({false, "", "*", 7}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ConnectEndpoint({false, "", "127.0.0.1", 0}).status()));
+  EXPECT_TRUE(absl::IsNotFound(
+      ConnectEndpoint({false, "", "no-such-host.invalid", 7}).status()));
 }
 
 TEST(ZmqAddressTest, PublicAddressKeepsTheHostAndTakesTheTruePort) {
-  EXPECT_EQ(PublicAddress({false, "", "localhost", 0}, "tcp://127.0.0.1:41"), "tcp://localhost:41");
-  EXPECT_EQ(PublicAddress({false, "", "::1", 0}, "tcp://[::1]:42"), "tcp://[::1]:42");
-  EXPECT_EQ(PublicAddress({false, "", "no-such-interface", 0}, "tcp://10.0.0.1:43"),
-            "tcp://10.0.0.1:43");
-  const std::string any = PublicAddress({false, "", "*", 0}, "tcp://0.0.0.0:44");
+  EXPECT_EQ(PublicAddress({false, "", "localhost", 0}, "tcp://127.0.0.1:41"),
+            "tcp://localhost:41");
+  EXPECT_EQ(PublicAddress({false, "", "::1", 0}, "tcp://[::1]:42"),
+            "tcp://[::1]:42");
+  EXPECT_EQ(
+      PublicAddress({false, "", "no-such-interface", 0}, "tcp://10.0.0.1:43"),
+      "tcp://10.0.0.1:43");
+  const std::string any =
+      PublicAddress({false, "", "*", 0}, "tcp://0.0.0.0:44");
   EXPECT_THAT(any, testing::EndsWith(":44"));
   EXPECT_THAT(any, testing::Not(HasSubstr("0.0.0.0")));
 }
@@ -73,7 +79,8 @@ TEST(ZmqAddressTest, PublicAddressKeepsTheHostAndTakesTheTruePort) {
 TEST(ZmqAddressTest, LeavesAloneWhatIsNoSocket) {
   const std::string path = absl::StrCat("/tmp/parapet-address-", getpid());
   close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
-  EXPECT_TRUE(absl::IsFailedPrecondition(ListenEndpoint({true, path, "", 0}).status()));
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(ListenEndpoint({true, path, "", 0}).status()));
   EXPECT_EQ(access(path.c_str(), F_OK), 0);
   unlink(path.c_str());
   EXPECT_TRUE(ListenEndpoint({true, path, "", 0}).ok());
@@ -88,7 +95,8 @@ TEST(ZmqAddressTest, TellsAStaleSocketFromALiveOne) {
   std::strncpy(name.sun_path, path.c_str(), sizeof(name.sun_path) - 1);
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
   ASSERT_EQ(listen(fd, 4), 0);
-  EXPECT_TRUE(absl::IsAlreadyExists(ListenEndpoint({true, path, "", 0}).status()));
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(ListenEndpoint({true, path, "", 0}).status()));
   close(fd);
   EXPECT_TRUE(ListenEndpoint({true, path, "", 0}).ok());
   unlink(path.c_str());

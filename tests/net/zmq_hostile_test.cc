@@ -37,7 +37,8 @@ sockaddr_in Loopback(int port) {
 int RawConnect(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   const sockaddr_in name = Loopback(port);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)),
+            0);
   return fd;
 }
 
@@ -54,17 +55,23 @@ int RawListen(int* port) {
 }
 
 void Write(int fd, const std::string& bytes) {
-  [[maybe_unused]] const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  [[maybe_unused]] const ssize_t n =
+      send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-// A ZMTP 3.0 greeting and a READY command of a DEALER, as a true peer sends them.
+// A ZMTP 3.0 greeting and a READY command of a DEALER, as a true peer sends
+// them.
 std::string Greeting() {
   std::string bytes("\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL", 16);
   bytes.resize(64, '\0');
-  return bytes + std::string("\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06" "DEALER", 2 + 28);
+  return bytes + std::string(
+                     "\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06"
+                     "DEALER",
+                     2 + 28);
 }
 
-// Greets, and waits for the other side's greeting and READY: then messages may follow.
+// Greets, and waits for the other side's greeting and READY: then messages may
+// follow.
 void Greet(int fd) {
   Write(fd, Greeting());
   char buffer[256];
@@ -112,7 +119,8 @@ class ZmqHostileTest : public testing::Test {
   }
   static void SendFrames(void* socket, int count, const std::string& frame) {
     for (int i = 0; i < count; ++i) {
-      zmq_send(socket, frame.data(), frame.size(), i + 1 < count ? ZMQ_SNDMORE : 0);
+      zmq_send(socket, frame.data(), frame.size(),
+               i + 1 < count ? ZMQ_SNDMORE : 0);
     }
   }
 
@@ -160,13 +168,16 @@ TEST_F(ZmqHostileTest, RandomBytes) {
     close(fd);
   }
   Settle();
-  // What happens to parse as a message may come; nothing but messages, and the server lives.
+  // What happens to parse as a message may come; nothing but messages, and the
+  // server lives.
   for (const Event& e : events_) EXPECT_EQ(e.kind, Kind::kMessage);
   events_.clear();
   ExpectServes();
 }
 
-TEST_F(ZmqHostileTest, AWellFormedRawPeerIsHeard) {  // or the tests with Greeting() test nothing
+TEST_F(
+    ZmqHostileTest,
+    AWellFormedRawPeerIsHeard) {  // or the tests with Greeting() test nothing
   const int fd = RawConnect(PortOf(address_));
   Greet(fd);
   Write(fd, std::string("\0\x03raw", 5));
@@ -213,7 +224,8 @@ TEST_F(ZmqHostileTest, MessagesOfTooManyFramesCloseTheConnection) {
     ASSERT_TRUE(Await(server_.get(), [&] { return !events_.empty(); }));
     EXPECT_EQ(events_[0].kind, Kind::kDown);
     EXPECT_EQ(events_[0].connection, id);
-    EXPECT_THAT(events_[0].reason, testing::HasSubstr(absl::StrCat(frames, " frames")));
+    EXPECT_THAT(events_[0].reason,
+                testing::HasSubstr(absl::StrCat(frames, " frames")));
     Settle();
     EXPECT_EQ(events_.size(), 1u);
     events_.clear();
@@ -239,7 +251,8 @@ TEST_F(ZmqHostileTest, ChosenRoutingIdsAreRefused) {
 }
 
 TEST_F(ZmqHostileTest, OtherSocketTypesAreHarmless) {
-  for (const int type : {ZMQ_REQ, ZMQ_ROUTER, ZMQ_PUB, ZMQ_PUSH, ZMQ_PAIR, ZMQ_SUB}) {
+  for (const int type :
+       {ZMQ_REQ, ZMQ_ROUTER, ZMQ_PUB, ZMQ_PUSH, ZMQ_PAIR, ZMQ_SUB}) {
     void* raw = RawZmq(type);
     ASSERT_EQ(zmq_connect(raw, address_.c_str()), 0);
     zmq_send(raw, "x", 1, ZMQ_DONTWAIT);
@@ -317,8 +330,10 @@ TEST_F(ZmqHostileServerTest, SpeaksAnotherProtocol) {
   auto client = MakeZmqTransport(options_);
   ASSERT_TRUE(client->Connect(absl::StrCat("tcp://127.0.0.1:", port)).ok());
   const int peer = accept(fd, nullptr, nullptr);
-  // libzmq takes whoever does not greet for one of its first version, and may see messages.
-  Write(peer, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" + std::string(200, 'x'));
+  // libzmq takes whoever does not greet for one of its first version, and may
+  // see messages.
+  Write(peer, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" +
+                  std::string(200, 'x'));
   shutdown(peer, SHUT_WR);
   ASSERT_TRUE(Await(client.get(), [&] {
     return !events_.empty() && events_.back().kind == Kind::kDown;
@@ -346,7 +361,8 @@ TEST_F(ZmqHostileServerTest, SendsTooManyFrames) {
   SendFrames(raw, 3, "bad");
   zmq_send(raw, routing, 5, ZMQ_SNDMORE);
   SendFrames(raw, 2, "after");
-  ASSERT_TRUE(Await(client.get(), [&] { return !events_.empty() && events_.size() >= 3; }));
+  ASSERT_TRUE(Await(client.get(),
+                    [&] { return !events_.empty() && events_.size() >= 3; }));
   EXPECT_EQ(events_[0].kind, Kind::kUp);
   EXPECT_EQ(events_[1].header, "good");
   EXPECT_EQ(events_[2].kind, Kind::kDown);

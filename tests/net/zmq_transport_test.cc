@@ -1,5 +1,6 @@
 #include "common/net/zmq_transport.h"
 
+#include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <dirent.h>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +30,8 @@ bool Await(std::vector<std::pair<Transport*, std::vector<Event>*>> peers,
   return true;
 }
 
-// Listens at `listen`, connects to the address that came back and carries one message.
+// Listens at `listen`, connects to the address that came back and carries one
+// message.
 void ExpectCarries(const std::string& listen) {
   auto server = MakeZmqTransport({}), client = MakeZmqTransport({});
   const auto address = server->Listen(listen);
@@ -47,14 +48,13 @@ void ExpectCarries(const std::string& listen) {
 bool HasIpv6() {
   const int fd = socket(AF_INET6, SOCK_STREAM, 0);
   if (fd >= 0) close(fd);
-  return fd >= 0 && access("/proc/net/if_inet6", R_OK) == 0 &&
-         [] {
-           struct stat info {};
-           FILE* f = fopen("/proc/net/if_inet6", "r");
-           const int c = f != nullptr ? fgetc(f) : EOF;
-           if (f != nullptr) fclose(f);
-           return stat("/proc/net/if_inet6", &info) == 0 && c != EOF;
-         }();
+  return fd >= 0 && access("/proc/net/if_inet6", R_OK) == 0 && [] {
+    struct stat info {};
+    FILE* f = fopen("/proc/net/if_inet6", "r");
+    const int c = f != nullptr ? fgetc(f) : EOF;
+    if (f != nullptr) fclose(f);
+    return stat("/proc/net/if_inet6", &info) == 0 && c != EOF;
+  }();
 }
 
 int OpenDescriptors() {
@@ -89,9 +89,11 @@ TEST(ZmqTransportTest, StaleIpcFileIsReplacedAndRemovedAtTheEnd) {
 
 TEST(ZmqTransportTest, MissingFolderIsAnErrorInWords) {
   auto server = MakeZmqTransport({});
-  const absl::Status s = server->Listen("ipc:///no/such/folder/socket").status();
+  const absl::Status s =
+      server->Listen("ipc:///no/such/folder/socket").status();
   EXPECT_TRUE(absl::IsNotFound(s)) << s;
-  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("/no/such/folder/socket"));
+  EXPECT_THAT(std::string(s.message()),
+              testing::HasSubstr("/no/such/folder/socket"));
 }
 
 TEST(ZmqTransportTest, ListenCanBeTriedAgainAfterAnError) {
@@ -123,8 +125,11 @@ TEST(ZmqTransportTest, PollWithAQueueDoesNotSpin) {
   const auto id = client->Connect(*address);
   ASSERT_TRUE(id.ok());
   std::vector<Event> events;
-  for (int i = 0; i < 400; ++i) {  // far more than sockets and high-water marks hold
-    ASSERT_TRUE(client->Send(*id, "x", Payload::FromString(std::string(1 << 18, 'x'))).ok());
+  for (int i = 0; i < 400;
+       ++i) {  // far more than sockets and high-water marks hold
+    ASSERT_TRUE(
+        client->Send(*id, "x", Payload::FromString(std::string(1 << 18, 'x')))
+            .ok());
   }
   ASSERT_TRUE(client->Poll(absl::Seconds(1), &events).ok());  // kUp
   rusage before{}, after{};
@@ -132,8 +137,8 @@ TEST(ZmqTransportTest, PollWithAQueueDoesNotSpin) {
   ASSERT_TRUE(client->Poll(absl::Milliseconds(300), &events).ok());
   getrusage(RUSAGE_THREAD, &after);
   const auto microseconds = [](const rusage& u) {
-    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
-           u.ru_stime.tv_usec;
+    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+           u.ru_utime.tv_usec + u.ru_stime.tv_usec;
   };
   EXPECT_LT(microseconds(after) - microseconds(before), 150000);
 }

@@ -239,7 +239,7 @@ TEST(LeadMarkTest, EveryEpochIsEvaluatedUnlessTheOneBeforeStillIs) {
   for (uint64_t r = 0; r < 40; ++r) {
     // The second evaluation takes until the job ends.
     if (r == 11) t.Report(10);
-    LeadTesting::Append(&all, t.FinishRound(r, {0}));
+    LeadTesting::Append(&all, t.FinishRound(r, {0}, absl::Seconds(1)));
   }
   EXPECT_THAT(Marked(Leases(all), Mark::Kind::kEvaluate),
               ElementsAre(10, 20, 40));
@@ -258,7 +258,7 @@ TEST(LeadMarkTest, AnEvaluationOfANewerVersionCountsToo) {
   LeadEffects all = t.Gather();
   for (uint64_t r = 0; r < 40; ++r) {
     if (r == 13) t.Report(13);
-    LeadTesting::Append(&all, t.FinishRound(r, {0}));
+    LeadTesting::Append(&all, t.FinishRound(r, {0}, absl::Seconds(1)));
   }
   EXPECT_THAT(Marked(Leases(all), Mark::Kind::kEvaluate),
               ElementsAre(10, 20, 40));
@@ -273,7 +273,7 @@ TEST(LeadMarkTest, ALostEvaluatorDoesNotHoldUpTheNext) {
   LeadEffects all = t.Gather();
   for (uint64_t r = 0; r < 30; ++r) {
     if (r == 11) t.Do(Lead::LeaveIn{EvaluatorPeer(0), "tired"});
-    LeadTesting::Append(&all, t.FinishRound(r, {0}));
+    LeadTesting::Append(&all, t.FinishRound(r, {0}, absl::Seconds(1)));
   }
   EXPECT_THAT(Marked(Leases(all), Mark::Kind::kEvaluate),
               ElementsAre(10, 20, 30));

@@ -327,6 +327,20 @@ TEST(RoundReportTest, WithAQuorumEveryWorkerIsReportedAtOnce) {
   EXPECT_EQ(CompleteIn(t.Push(0, 1, 0)), SetOf({0}));
 }
 
+// Who has pushed all that its credit allows waits for others, not they for it.
+TEST(RoundReportTest, WhoIsHeldUpByItsCreditIsComplete) {
+  RoundConfig config = Chunks(4);
+  config.window = 2;
+  config.report_always = true;
+  RoundTesting t(config);
+  t.Lease(0, 1, {0, 1});
+  t.Push(0, 0, 3);
+  EXPECT_EQ(CompleteIn(t.Push(0, 0, 2)), SetOf({0}));
+  // With worker 1's first chunk the credit is one more.
+  EXPECT_EQ(CompleteIn(t.Push(1, 0, 3)), IdSet());
+  EXPECT_EQ(CompleteIn(t.Push(0, 0, 1)), SetOf({0}));
+}
+
 TEST(RoundReportTest, NamesWhomItWaitsForAndHowMuchTheySent) {
   RoundConfig config = Chunks(3);
   config.patience = absl::Seconds(10);

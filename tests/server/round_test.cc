@@ -255,34 +255,68 @@ TEST(RoundTest, AWorkerMustStayWithinItsCredit) {
   EXPECT_FALSE(Has<Round::Strike>(t.Push(0, 0, 0)));
 }
 
-TEST(RoundTest, CreditsNeverLockUp) {
-  for (int64_t window : {1, 2, 3, 7}) {
-    RoundConfig config = Chunks(5);
-    config.window = window;
-    RoundTesting t(config);
-    t.Lease(0, 3, {0, 1, 2});
-    // Whoever may send its next chunk does; the first workers always first.
-    std::vector<int64_t> sent(3, 0);
-    uint64_t credit = static_cast<uint64_t>(window);
+// Three workers that push as far as the credit that they were told of.
+class CreditRun {
+ public:
+  explicit CreditRun(const RoundConfig& config)
+      : chunks_(config.chunks), t_(config) {
+    t_.Lease(0, 3, {0, 1, 2});
+    for (uint32_t w = 0; w < 3; ++w) {
+      Learn(t_.Do(Round::LinkIn{w, 1, t_.AllLocals(true)}));
+      Learn(t_.Need({Role::kWorker, w}, 0, t_.AllLocals(true)));
+    }
+  }
+  // Goes on until nobody may push any more.
+  uint64_t Run() {
     bool moved = true;
     while (moved) {
       moved = false;
-      for (uint32_t w = 0; w < 3; ++w) {
-        if (sent[w] == 15 || static_cast<uint64_t>(sent[w]) >= credit) continue;
-        const auto round = static_cast<uint64_t>(sent[w] / 5);
-        if (round > t.round().version()) continue;
-        const RoundEffects all =
-            t.Settle(t.Push(w, round, 4 - sent[w] % 5));
-        ASSERT_FALSE(Has<Round::Strike>(all));
-        ++sent[w];
-        moved = true;
-      }
-      const auto need = One<Round::SendNeed>(
-          t.Do(Round::LinkIn{0, 1, t.AllLocals(true)}));
-      ASSERT_GE(need.credit, credit);
-      credit = need.credit;
+      for (uint32_t w = 0; w < 3; ++w) moved = PushNext(w) || moved;
     }
-    EXPECT_EQ(t.round().version(), 3u) << "window " << window;
+    return t_.round().version();
+  }
+
+ private:
+  bool PushNext(uint32_t w) {
+    const auto round = static_cast<uint64_t>(sent_[w] / chunks_);
+    if (static_cast<uint64_t>(sent_[w]) >= credit_[w]) return false;
+    if (round >= 3 || round > t_.round().version()) return false;
+    const int64_t local = chunks_ - 1 - sent_[w] % chunks_;
+    Learn(t_.Settle(t_.Push(w, round, local)));
+    ++sent_[w];
+    return true;
+  }
+  void Learn(const RoundEffects& effects) {
+    EXPECT_FALSE(Has<Round::Strike>(effects));
+    for (const auto& e : Only<Round::SendNeed>(effects)) {
+      credit_[e.worker] = std::max(credit_[e.worker], e.credit);
+    }
+    for (const auto& e : Only<Round::SendAck>(effects)) {
+      credit_[e.worker] = std::max(credit_[e.worker], e.credit);
+    }
+    for (const auto& e : Only<Round::SendWeights>(effects)) {
+      credit_[e.peer.id] = std::max(credit_[e.peer.id], e.credit);
+    }
+    for (const auto& e : Only<Round::ReportNorm>(effects)) {
+      Learn(t_.Settle(t_.Do(Round::ScaleIn{e.round, 1})));
+    }
+  }
+
+  const int64_t chunks_;
+  RoundTesting t_;
+  std::vector<int64_t> sent_ = {0, 0, 0};
+  std::vector<uint64_t> credit_ = {0, 0, 0};
+};
+
+TEST(RoundTest, CreditsNeverLockUp) {
+  for (const bool two_phase : {false, true}) {
+    for (int64_t window : {0, 1, 2, 3, 5, 7}) {
+      RoundConfig config = Chunks(5);
+      config.window = window;
+      config.two_phase = two_phase;
+      EXPECT_EQ(CreditRun(config).Run(), 3u)
+          << "window " << window << (two_phase ? " with clip_norm" : "");
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -78,6 +79,7 @@ class LauncherTest : public ::testing::Test {
       ::kill(launcher_, SIGKILL);
       ::waitpid(launcher_, nullptr, 0);
     }
+    std::filesystem::remove_all(dir_);
   }
 
   void Program(const std::string& name, const std::string& script) const {

@@ -236,7 +236,7 @@ TEST_F(ClientTest, AWholeVersionStaysForTheRoundThatBegan) {
   const Client::Next next = NextOf(client);
   client.BeginRound(next);
   Servers().GiveVersion(1);  // chunk by chunk, while this round goes on
-  Servers().GiveLease(9, 9, {{Mark::Kind::kHash, 1}});
+  Servers().GiveLease(1, 1, {{Mark::Kind::kHash, 1}});
   Servers().Wait<VersionHashMessage>(1);  // it has all of version 1
   std::vector<float> weights(kElements, -1);
   EXPECT_TRUE(client.Fetch({0, kElements}, weights.data()).ok());

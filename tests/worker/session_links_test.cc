@@ -150,6 +150,22 @@ TEST(SessionTellTest, TheLeadHearsAtOnceOrWhenItsLinkIsBack) {
   EXPECT_EQ(t.session().version(), 0u);
 }
 
+// It may have been lost with the link.
+TEST(SessionTellTest, WhatTheLeadWaitsForIsToldAgain) {
+  SessionTesting t;
+  t.Join();
+  EXPECT_THAT(Sent<VersionHashMessage>(
+                  t.Do(Session::TellLeadIn{VersionHashMessage{4, 0, 9}})),
+              SizeIs(1));
+  t.Down({0, 0});
+  t.Do(Session::TellLeadIn{StoppingMessage{"x"}});
+  t.PassTime(absl::Milliseconds(20));
+  const SessionEffects all = t.Open({0, 0});
+  ASSERT_THAT(Sent<VersionHashMessage>(all), SizeIs(1));
+  EXPECT_EQ(Sent<VersionHashMessage>(all)[0].version, 4u);
+  EXPECT_THAT(Sent<StoppingMessage>(all), SizeIs(1));
+}
+
 TEST(SessionTellTest, WhatIsKeptForTheLeadIsBounded) {
   SessionTesting t;
   t.Join();
@@ -158,7 +174,12 @@ TEST(SessionTellTest, WhatIsKeptForTheLeadIsBounded) {
     t.Do(Session::TellLeadIn{RoundDoneMessage{}});
   }
   t.PassTime(absl::Milliseconds(20));
-  EXPECT_THAT(Sent<RoundDoneMessage>(t.Open({0, 0})), SizeIs(64));
+  for (int i = 0; i < 1000; ++i) {
+    t.Do(Session::TellLeadIn{VersionHashMessage{}});
+  }
+  const SessionEffects all = t.Open({0, 0});
+  EXPECT_THAT(Sent<RoundDoneMessage>(all), SizeIs(64));
+  EXPECT_THAT(Sent<VersionHashMessage>(all), SizeIs(64));
 }
 
 // ---- Waiting ----------------------------------------------------------------
