@@ -118,23 +118,21 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
   std::vector<net::Event> events;
   bool stop_told = false;
   while (!node.outcome()) {
-    absl::Time now = clock.Now();
+    events.clear();
+    const absl::Duration wait = std::clamp(node.NextDeadline() - clock.Now(),
+                                           absl::ZeroDuration(), kLongestPoll);
+    PARAPET_RETURN_IF_ERROR(transport.Poll(wait, &events));
+    const absl::Time now = clock.Now();
+    for (net::Event& event : events) node.Handle(std::move(event), now);
+    // After what came: a process that stood still must read before it judges
+    // that nothing came.
     node.Tick(now);
-    if (node.outcome()) break;
     if (stop != 0 && !std::exchange(stop_told, true)) {
       node.RequestStop(
           absl::StrCat("was asked to stop (signal ", stop.load(), ")"), now);
-      continue;
     }
-    events.clear();
-    const absl::Duration wait = std::clamp(node.NextDeadline() - now,
-                                           absl::ZeroDuration(), kLongestPoll);
-    PARAPET_RETURN_IF_ERROR(transport.Poll(wait, &events));
-    now = clock.Now();
-    for (net::Event& event : events) node.Handle(std::move(event), now);
-    if (const auto shown = node.GetProgress(now);
-        shown && shown->samples_per_second > 0)
-      progress.Show(*shown, now);
+    const auto shown = node.GetProgress(now);
+    if (shown && shown->samples_per_second > 0) progress.Show(*shown, now);
   }
   progress.End();
   return absl::OkStatus();

@@ -189,8 +189,6 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
   PARAPET_RETURN_IF_ERROR(node.Start(clock.Now()).status());
   std::vector<net::Event> events;
   while (!node.outcome()) {
-    node.Tick(clock.Now());
-    if (node.outcome()) break;
     events.clear();
     const absl::Duration wait =
         std::clamp(node.NextDeadline() - clock.Now(), absl::ZeroDuration(),
@@ -198,6 +196,7 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
     PARAPET_RETURN_IF_ERROR(transport->Poll(wait, &events));
     const absl::Time now = clock.Now();
     for (net::Event& event : events) node.Handle(std::move(event), now);
+    node.Tick(now);
   }
   if (node.outcome()->code != Code::kOk)
     return absl::InternalError(node.outcome()->words);
