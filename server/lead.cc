@@ -33,7 +33,7 @@ Lead::Lead(const LeadConfig& config, std::function<uint64_t()> random,
       last_round_at_(now) {
   for (int s = 0; s < config_.job.servers; ++s) shard_version_[s] = version_;
   Player& self = players_[{Role::kServer, 0}];
-  self.session = random_() | 1;
+  self.session = NewSession();
 }
 
 std::vector<Lead::Effect> Lead::Handle(Event event, absl::Time now) {
@@ -129,6 +129,12 @@ Lead::Progress Lead::GetProgress(absl::Time now) const {
   progress.accuracy = summary_.test_accuracy;
   progress.left_out = last_left_out_;
   return progress;
+}
+
+uint64_t Lead::NewSession() const {
+  uint64_t session = 0;
+  while (session == 0) session = random_();
+  return session;
 }
 
 uint64_t Lead::SessionOf(const Peer& peer) const {

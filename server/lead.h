@@ -266,6 +266,7 @@ class Lead {
 
   // lead_admit.cc: who is in the job.
   std::optional<RefuseMessage> Objection(const HelloMessage& hello) const;
+  uint64_t NewSession() const;
   bool AllPresent() const;
   std::string Missing() const;
   void Begin();

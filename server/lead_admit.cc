@@ -108,7 +108,7 @@ void Lead::On(HelloIn& event) {
   Player& player = players_[hello.peer];
   if (!known || player.nonce != hello.nonce) {
     player = Player();
-    player.session = random_() | 1;
+    player.session = NewSession();
     player.nonce = hello.nonce;
     player.samples = hello.samples;
     player.fingerprint = hello.fingerprint;

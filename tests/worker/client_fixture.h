@@ -120,8 +120,9 @@ class FakeServers {
     } args{this, count};
     absl::MutexLock lock(&mutex_);
     mutex_.AwaitWithTimeout(
-        absl::Condition(+[](Args* a) { return a->self->Count<M>() >= a->count; },
-                        &args),
+        absl::Condition(
+            +[](Args* a) { return a->self->template Count<M>() >= a->count; },
+            &args),
         absl::Seconds(20));
     std::vector<std::pair<int, M>> all;
     for (const auto& [server, message] : heard_) {
@@ -133,14 +134,14 @@ class FakeServers {
   // Waits until every link has been opened.
   void WaitForLinks() {
     absl::MutexLock lock(&mutex_);
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(
-        absl::Condition(
-            +[](FakeServers* s) {
-              return s->links_.size() ==
-                     2 * static_cast<size_t>(s->map_.servers());
-            },
-            this),
-        absl::Seconds(20)));
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(
+                                            +[](FakeServers* s) {
+                                              return s->links_.size() ==
+                                                     2 * static_cast<size_t>(
+                                                             s->map_.servers());
+                                            },
+                                            this),
+                                        absl::Seconds(20)));
   }
 
  private:
