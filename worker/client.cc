@@ -209,6 +209,9 @@ std::optional<Client::Next> Client::TryNext() const {
                                                config_.session.samples)
                                   : ShareOf(facts.position, facts.samples,
                                             lease.members.size(), index);
+    // Who abstains reads no weights, but says that it has this version: a shard
+    // that is a round behind would take it for nonsense.
+    if (next.share.count == 0 && !whole) return std::nullopt;
     return next;
   }
   return std::nullopt;

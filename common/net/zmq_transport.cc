@@ -110,7 +110,7 @@ ZmqTransport::ZmqTransport(const ZmqOptions& options)
 }
 
 absl::Status ZmqTransport::Init() {
-  if (context_.raw() == nullptr)
+  if (!context_.ok())
     return absl::ResourceExhaustedError("no zmq context");
   return ready_.Open();
 }

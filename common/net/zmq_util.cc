@@ -1,8 +1,6 @@
 #include "common/net/zmq_util.h"
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -19,12 +17,6 @@ constexpr int kMaxSockets = 65535;
 
 void FreeShared(void*, void* hint) {
   delete static_cast<std::shared_ptr<const void>*>(hint);
-}
-
-// libzmq's messages fail to be made for want of memory only, where `new` would
-// end us as well.
-void MustAllocate(int rc) {
-  if (rc != 0) std::abort();
 }
 
 std::string Violation(const ZmqIncoming& in, size_t payload, int frames,
@@ -67,12 +59,10 @@ absl::Status ErrnoStatus(absl::string_view what, int error) {
   }
 }
 
+// Messages fail to be made for want of memory only, which ends us, as with
+// `new`.
 ZmqMessage ZmqMessage::Copy(absl::string_view bytes) {
-  ZmqMessage message;
-  MustAllocate(zmq_msg_init_size(&message.msg_, bytes.size()));
-  if (!bytes.empty())
-    std::memcpy(zmq_msg_data(&message.msg_), bytes.data(), bytes.size());
-  return message;
+  return ZmqMessage(zmq::message_t(bytes.data(), bytes.size()));
 }
 
 ZmqMessage ZmqMessage::Share(const Payload& payload) {
@@ -80,12 +70,9 @@ ZmqMessage ZmqMessage::Share(const Payload& payload) {
     return Copy(
         {reinterpret_cast<const char*>(payload.data()), payload.size()});
   }
-  ZmqMessage message;
   auto* owner = new std::shared_ptr<const void>(payload.owner());
-  MustAllocate(zmq_msg_init_data(&message.msg_,
-                                 const_cast<std::byte*>(payload.data()),
-                                 payload.size(), FreeShared, owner));
-  return message;
+  return ZmqMessage(zmq::message_t(const_cast<std::byte*>(payload.data()),
+                                   payload.size(), FreeShared, owner));
 }
 
 Payload ToPayload(ZmqMessage message) {
@@ -99,49 +86,48 @@ Payload ToPayload(ZmqMessage message) {
   return Payload(owner, owner->data(), owner->size());
 }
 
-ZmqContext::ZmqContext(int io_threads) : context_(zmq_ctx_new()) {
-  if (context_ == nullptr) return;
-  zmq_ctx_set(context_, ZMQ_IO_THREADS, io_threads);
-  zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, kMaxSockets);
-}
-
-ZmqContext::~ZmqContext() {
-  if (context_ == nullptr) return;
-  while (zmq_ctx_term(context_) != 0 && errno == EINTR) {
+ZmqContext::ZmqContext(int io_threads) {
+  try {
+    context_ = std::make_unique<zmq::context_t>(io_threads, kMaxSockets);
+  } catch (const zmq::error_t&) {
+    // Shows in the first Open.
   }
 }
 
 absl::StatusOr<ZmqSocket> ZmqSocket::Open(const ZmqContext& context, int type) {
-  void* socket = zmq_socket(context.raw(), type);
-  if (socket == nullptr) return ErrnoStatus("cannot open a zmq socket", errno);
-  return ZmqSocket(socket);
+  if (context.context_ == nullptr) {
+    return absl::ResourceExhaustedError("cannot start libzmq");
+  }
+  try {
+    return ZmqSocket(zmq::socket_t(*context.context_, type));
+  } catch (const zmq::error_t& error) {
+    return ErrnoStatus("cannot open a zmq socket", error.num());
+  }
 }
 
-void ZmqSocket::Close() {
-  if (socket_ != nullptr) zmq_close(std::exchange(socket_, nullptr));
-}
+void ZmqSocket::Close() { socket_.close(); }
 
 absl::Status ZmqSocket::Set(int option, int value) {
-  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0)
+  if (zmq_setsockopt(raw(), option, &value, sizeof(value)) == 0)
     return absl::OkStatus();
   return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value),
                      errno);
 }
 
 absl::Status ZmqSocket::Set64(int option, int64_t value) {
-  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) == 0)
+  if (zmq_setsockopt(raw(), option, &value, sizeof(value)) == 0)
     return absl::OkStatus();
   return ErrnoStatus(absl::StrCat("zmq socket option ", option, " = ", value),
                      errno);
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {
-  if (zmq_bind(socket_, endpoint.c_str()) == 0) return absl::OkStatus();
+  if (zmq_bind(raw(), endpoint.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(absl::StrCat("cannot listen at ", endpoint), errno);
 }
 
 absl::Status ZmqSocket::Connect(const std::string& endpoint) {
-  if (zmq_connect(socket_, endpoint.c_str()) == 0) return absl::OkStatus();
+  if (zmq_connect(raw(), endpoint.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(absl::StrCat("cannot connect to ", endpoint), errno);
 }
 
@@ -149,7 +135,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context,
                                              const std::string& name,
                                              int events) {
   const std::string endpoint = absl::StrCat("inproc://", name);
-  if (zmq_socket_monitor(socket_, endpoint.c_str(), events) != 0) {
+  if (zmq_socket_monitor(raw(), endpoint.c_str(), events) != 0) {
     return ErrnoStatus("cannot watch a zmq socket", errno);
   }
   absl::StatusOr<ZmqSocket> pair = Open(context, ZMQ_PAIR);
@@ -160,32 +146,32 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Monitor(const ZmqContext& context,
 }
 
 void ZmqSocket::StopMonitor() {
-  if (socket_ != nullptr) zmq_socket_monitor(socket_, nullptr, 0);
+  if (raw() != nullptr) zmq_socket_monitor(raw(), nullptr, 0);
 }
 
 std::string ZmqSocket::LastEndpoint() const {
   char buffer[1024];
   size_t size = sizeof(buffer);
-  if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, buffer, &size) != 0) return "";
+  if (zmq_getsockopt(raw(), ZMQ_LAST_ENDPOINT, buffer, &size) != 0) return "";
   return buffer;
 }
 
 int ZmqSocket::fd() const {
   int fd = -1;
   size_t size = sizeof(fd);
-  zmq_getsockopt(socket_, ZMQ_FD, &fd, &size);
+  zmq_getsockopt(raw(), ZMQ_FD, &fd, &size);
   return fd;
 }
 
 int ZmqSocket::Receive(ZmqMessage* message) {
-  while (zmq_msg_recv(message->raw(), socket_, ZMQ_DONTWAIT) < 0) {
+  while (zmq_msg_recv(message->raw(), raw(), ZMQ_DONTWAIT) < 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
 }
 
 int ZmqSocket::Send(ZmqMessage message, bool more) {
-  while (zmq_msg_send(message.raw(), socket_,
+  while (zmq_msg_send(message.raw(), raw(),
                       ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
     if (errno != EINTR) return errno;
   }

@@ -1,11 +1,11 @@
 #ifndef PARAPET_COMMON_NET_ZMQ_UTIL_H_
 #define PARAPET_COMMON_NET_ZMQ_UTIL_H_
 
-#include <zmq.h>
-
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
+#include <zmq.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,9 +13,9 @@
 #include "common/net/transport.h"
 #include "common/payload.h"
 
-// Owners for what libzmq hands out. They sit on its C interface, which reports
-// by errno: here it becomes absl::Status or a result, so no exception comes
-// from libzmq at all.
+// Owners for what libzmq hands out, over cppzmq's. Its exceptions end here:
+// calls that are made once catch them, and those on the way of every message
+// use the handles, which report by errno. Both become absl::Status or a result.
 namespace parapet::net {
 
 // The status of a libzmq or system call that failed with `error`: "WHAT: words
@@ -25,15 +25,7 @@ absl::Status ErrnoStatus(absl::string_view what, int error);
 // One frame.
 class ZmqMessage {
  public:
-  ZmqMessage() { zmq_msg_init(&msg_); }
-  ~ZmqMessage() { zmq_msg_close(&msg_); }
-  ZmqMessage(ZmqMessage&& other) noexcept : ZmqMessage() {
-    zmq_msg_move(&msg_, &other.msg_);
-  }
-  ZmqMessage& operator=(ZmqMessage&& other) noexcept {
-    zmq_msg_move(&msg_, &other.msg_);
-    return *this;
-  }
+  ZmqMessage() = default;
 
   static ZmqMessage Copy(absl::string_view bytes);
   // Sends from where the payload lies: a copy of its owner lives until libzmq
@@ -41,21 +33,20 @@ class ZmqMessage {
   // copied, which is cheaper.
   static ZmqMessage Share(const Payload& payload);
 
-  const void* data() const {
-    return zmq_msg_data(const_cast<zmq_msg_t*>(&msg_));
-  }
-  size_t size() const { return zmq_msg_size(&msg_); }
-  bool more() const { return zmq_msg_more(&msg_) != 0; }
+  const void* data() const { return msg_.data(); }
+  size_t size() const { return msg_.size(); }
+  bool more() const { return msg_.more(); }
   // The file descriptor it came in by, while that connection lives; -1:
   // unknown.
-  int source_fd() const { return zmq_msg_get(&msg_, ZMQ_SRCFD); }
+  int source_fd() { return zmq_msg_get(raw(), ZMQ_SRCFD); }
   absl::string_view view() const {
     return {static_cast<const char*>(data()), size()};
   }
-  zmq_msg_t* raw() { return &msg_; }
+  zmq_msg_t* raw() { return msg_.handle(); }
 
  private:
-  zmq_msg_t msg_;
+  explicit ZmqMessage(zmq::message_t msg) : msg_(std::move(msg)) {}
+  zmq::message_t msg_;
 };
 
 // The bytes of a received frame, without a copy unless they are few.
@@ -63,27 +54,19 @@ Payload ToPayload(ZmqMessage message);
 
 class ZmqContext {
  public:
+  // Its destructor waits until every socket is closed and what lingers is sent
+  // or given up. Without the threads it needs, no socket can be opened.
   explicit ZmqContext(int io_threads);
-  // Waits until every socket is closed and what lingers is sent or given up.
-  ~ZmqContext();
-  ZmqContext(const ZmqContext&) = delete;
-  ZmqContext& operator=(const ZmqContext&) = delete;
-  void* raw() const { return context_; }
+  bool ok() const { return context_ != nullptr; }
 
  private:
-  void* context_;
+  friend class ZmqSocket;
+  std::unique_ptr<zmq::context_t> context_;
 };
 
 class ZmqSocket {
  public:
   ZmqSocket() = default;
-  ~ZmqSocket() { Close(); }
-  ZmqSocket(ZmqSocket&& other) noexcept
-      : socket_(std::exchange(other.socket_, nullptr)) {}
-  ZmqSocket& operator=(ZmqSocket&& other) noexcept {
-    std::swap(socket_, other.socket_);
-    return *this;
-  }
 
   static absl::StatusOr<ZmqSocket> Open(const ZmqContext& context, int type);
   // Does nothing the second time.
@@ -102,14 +85,15 @@ class ZmqSocket {
   // then must be tried.
   int fd() const;
 
-  void* raw() const { return socket_; }
+  void* raw() const { return socket_.handle(); }
   // 0, or errno; never waits. EAGAIN: nothing there, or the peer takes nothing.
   int Receive(ZmqMessage* message);
   int Send(ZmqMessage message, bool more);
 
  private:
-  explicit ZmqSocket(void* socket) : socket_(socket) {}
-  void* socket_ = nullptr;
+  explicit ZmqSocket(zmq::socket_t socket) : socket_(std::move(socket)) {}
+  // cppzmq hands out no handle of a const socket.
+  mutable zmq::socket_t socket_;
 };
 
 // A message as we frame it: a header and, maybe, a payload.

@@ -40,10 +40,10 @@ class Checker {
     return scenario_.may_lose_honest || !Honest(worker);
   }
   bool Hostile() const {
-    return std::any_of(
-        scenario_.faults.begin(), scenario_.faults.end(), [](const auto& f) {
-          return f.second.behaviour == Behaviour::kHostile;
-        });
+    return std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
+                       [](const auto& f) {
+                         return f.second.behaviour == Behaviour::kHostile;
+                       });
   }
 
   void CheckServers() {
@@ -62,7 +62,7 @@ class Checker {
   void CheckClients() {
     for (const auto& [peer, ended] : result_.clients) {
       const bool worker = peer.role == Role::kWorker;
-      if (worker && MayBeLost(peer.id)) continue;
+      if (worker ? MayBeLost(peer.id) : scenario_.may_lose_honest) continue;
       if (!ended) {
         Complain(NameOf(peer), " did not end");
       } else if (ended->code != Code::kOk) {
@@ -76,8 +76,8 @@ class Checker {
   // abstained: nobody is missing from the account, nobody is in it twice.
   void CheckRecord(const RoundRecord& record) {
     const Ledger& ledger = result_.ledger;
-    std::set<uint32_t> members, in(record.participants.begin(),
-                                   record.participants.end());
+    std::set<uint32_t> members,
+        in(record.participants.begin(), record.participants.end());
     const auto leased = ledger.members.find(record.round);
     if (leased == ledger.members.end()) {
       return Complain("round ", record.round, " was never leased");
@@ -150,6 +150,7 @@ class Checker {
         summary->weights_hash != reference_.WeightsHash()) {
       Complain("the summary's weights hash is not that of the weights");
     }
+    CheckEvaluation(*summary);
     for (const auto& [peer, ended] : result_.clients) {
       if (!ended || ended->code != Code::kOk) continue;
       const auto newest = result_.ledger.newest.find(peer);
@@ -157,6 +158,16 @@ class Checker {
                        newest->second == summary->rounds;
       if (!has) Complain(NameOf(peer), " ended well without the last version");
     }
+  }
+
+  // The last version is always measured, unless its evaluator was lost.
+  void CheckEvaluation(const JobSummary& summary) {
+    if (scenario_.job.evaluators == 0 || scenario_.may_lose_honest) return;
+    if (summary.test_accuracy && summary.evaluated_version == summary.rounds) {
+      return;
+    }
+    Complain("version ", summary.evaluated_version,
+             " was evaluated last, and not ", summary.rounds);
   }
 
   // Every sample of every epoch was given out once.
@@ -179,7 +190,8 @@ class Checker {
       if (!absl::StrContains(line, differs)) continue;
       const bool lied = std::any_of(
           scenario_.faults.begin(), scenario_.faults.end(), [&](const auto& f) {
-            return absl::StrContains(line, absl::StrCat("worker ", f.first, " "));
+            return absl::StrContains(line,
+                                     absl::StrCat("worker ", f.first, " "));
           });
       if (!lied) Complain(line);
     }
@@ -197,6 +209,28 @@ class Checker {
 };
 
 }  // namespace
+
+std::vector<std::string> CheckSnapshot(const Scenario& scenario, Disk& disk,
+                                       const Reference& reference) {
+  if (scenario.snapshot.dir.empty()) return {};
+  std::vector<std::string> wrong;
+  const auto snapshot = FindSnapshot(disk, scenario.snapshot.dir, &wrong);
+  if (!snapshot.ok()) return {snapshot.status().ToString()};
+  if (snapshot->manifest.version != reference.version()) {
+    wrong.push_back(absl::StrCat("the newest snapshot is of version ",
+                                 snapshot->manifest.version, ", not ",
+                                 reference.version()));
+  }
+  std::vector<float> weights(reference.weights().size());
+  const absl::Status read =
+      ReadSection(disk, *snapshot, scenario.MakeLayout(), "server-", "weights",
+                  {0, static_cast<int64_t>(weights.size())}, weights.data());
+  if (!read.ok()) wrong.push_back(read.ToString());
+  if (weights != reference.weights()) {
+    wrong.push_back("the last snapshot has other weights");
+  }
+  return wrong;
+}
 
 std::vector<std::string> CheckRun(const Scenario& scenario,
                                   const RunResult& result,

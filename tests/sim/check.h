@@ -17,6 +17,10 @@ std::vector<std::string> CheckRun(const Scenario& scenario,
                                   const RunResult& result,
                                   Reference* reference);
 
+// Where the run had a snapshot folder: its end must be there, whole.
+std::vector<std::string> CheckSnapshot(const Scenario& scenario, Disk& disk,
+                                       const Reference& reference);
+
 }  // namespace parapet::sim
 
 #endif  // PARAPET_TESTS_SIM_CHECK_H_

@@ -13,16 +13,19 @@ namespace parapet::sim {
 namespace {
 
 // Keeps what is logged, with the virtual time.
-class Tape final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+class Tape final
+    : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   Tape(std::vector<std::string>* lines, const net::SimNetwork* network)
       : lines_(lines), network_(network) {}
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    const double at = absl::ToDoubleSeconds(network_->Now() - absl::UnixEpoch());
+    const double at =
+        absl::ToDoubleSeconds(network_->Now() - absl::UnixEpoch());
     lines_->push_back(absl::StrCat(
-        at, " ", std::string(message.logger_name.data(), message.logger_name.size()),
+        at, " ",
+        std::string(message.logger_name.data(), message.logger_name.size()),
         ": ", std::string(message.payload.data(), message.payload.size())));
   }
   void flush_() override {}
@@ -42,6 +45,7 @@ std::string AddressOf(const std::string& name) {
 
 // How long a process that is over stays on the network.
 constexpr absl::Duration kLinger = absl::Seconds(1);
+constexpr absl::Duration kLongestServerCut = absl::Milliseconds(1500);
 
 }  // namespace
 
@@ -201,8 +205,8 @@ bool Cluster::Over() const {
 }
 
 absl::Time Cluster::NextTime() const {
-  absl::Time next = std::min({network_.NextEventTime(), next_break_, next_cut_,
-                              stop_at_});
+  absl::Time next =
+      std::min({network_.NextEventTime(), next_break_, next_cut_, stop_at_});
   if (!crashes_.empty()) next = std::min(next, crashes_.begin()->first);
   if (!heals_.empty()) next = std::min(next, heals_.begin()->first);
   for (const auto& [name, process] : processes_) {
@@ -238,8 +242,7 @@ void Cluster::Crash(const std::string& name) {
 // Ends the processes that are over: at once, when what they sent last may be
 // lost, or later.
 void Cluster::Bury() {
-  const absl::Duration stay =
-      scenario_.linger ? kLinger : absl::ZeroDuration();
+  const absl::Duration stay = scenario_.linger ? kLinger : absl::ZeroDuration();
   for (auto it = processes_.begin(); it != processes_.end();) {
     const auto& ended = it->second->ended();
     if (!ended || Now() < *ended + stay) {
@@ -298,8 +301,12 @@ void Cluster::CutSomething() {
   network_.Partition(a, b,
                      random_.Below(2) == 0 ? net::SimNetwork::Cut::kHold
                                            : net::SimNetwork::Cut::kBreak);
-  heals_.emplace(Now() + scenario_.longest_cut * random_.Uniform(),
-                 std::pair(a, b));
+  // A server that is out of reach for long ends the job.
+  const bool servers = absl::StartsWith(a, "server-");
+  const absl::Duration longest =
+      servers ? std::min(scenario_.longest_cut, kLongestServerCut)
+              : scenario_.longest_cut;
+  heals_.emplace(Now() + longest * random_.Uniform(), std::pair(a, b));
 }
 
 void Cluster::AskToStop() {

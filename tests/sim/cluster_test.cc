@@ -1,10 +1,13 @@
 // Whole jobs over a bad network, seed by seed.
 
+#include "tests/sim/cluster.h"
+
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "common/memory_disk.h"
 #include "tests/sim/check.h"
-#include "tests/sim/cluster.h"
 #include "tests/sim/reference.h"
 #include "tests/sim/seeds.h"
 
@@ -13,31 +16,74 @@ namespace {
 
 class SimulatedCluster : public ::testing::Test {
  protected:
-  RunResult Check(const Scenario& scenario) {
+  void Check(const Scenario& scenario) {
     MemoryDisk disk;
-    RunResult result = Cluster(scenario, device_.get(), &disk).Run();
+    const RunResult result = Cluster(scenario, device_.get(), &disk).Run();
     Reference reference(scenario, *device_);
     Report(CheckRun(scenario, result, &reference), scenario, result);
-    return result;
+    Report(CheckSnapshot(scenario, disk, reference), scenario, result);
+    Count(result);
   }
-  void CheckMood(uint64_t seeds, Mood mood) {
-    ForSeeds(seeds, [&](uint64_t seed) { Check(MakeScenario(seed, mood)); });
+  // Whether there were enough seeds to say what must have happened.
+  bool CheckMood(uint64_t seeds, Mood mood) {
+    return ForSeeds(seeds,
+                    [&](uint64_t seed) { Check(MakeScenario(seed, mood)); });
+  }
+
+  void Count(const RunResult& result) {
+    for (const RoundRecord& record : result.ledger.records) {
+      left_out_ += record.left_out.size();
+      exceptions_ += record.exceptions.size();
+    }
+    abstained_ += result.ledger.abstained.size();
+    for (const auto& [code, count] : result.refusals) refused_[code] += count;
+    if (result.Logged("lost link")) ++broken_runs_;
   }
 
   const std::unique_ptr<Device> device_ = MakeCpuDevice();
+  // Over all runs of a test.
+  size_t left_out_ = 0, exceptions_ = 0, abstained_ = 0, broken_runs_ = 0;
+  std::map<Code, uint64_t> refused_;
 };
 
-TEST_F(SimulatedCluster, CalmNetwork) { CheckMood(20, Mood::kCalm); }
+TEST_F(SimulatedCluster, CalmNetwork) {
+  if (!CheckMood(20, Mood::kCalm)) return;
+  EXPECT_EQ(left_out_, 0);
+  EXPECT_GT(abstained_, 0);
+}
 
-TEST_F(SimulatedCluster, BrokenConnections) { CheckMood(40, Mood::kBroken); }
+TEST_F(SimulatedCluster, BrokenConnections) {
+  if (!CheckMood(50, Mood::kBroken)) return;
+  EXPECT_EQ(left_out_, 0);
+  EXPECT_GT(broken_runs_, 40);
+}
 
-TEST_F(SimulatedCluster, MissingWorkers) { CheckMood(40, Mood::kMissing); }
+TEST_F(SimulatedCluster, MissingWorkers) {
+  if (!CheckMood(50, Mood::kMissing)) return;
+  EXPECT_GT(left_out_, 50);
+  EXPECT_GT(exceptions_, 0);
+}
 
-TEST_F(SimulatedCluster, HostileWorkers) { CheckMood(30, Mood::kHostile); }
+TEST_F(SimulatedCluster, HostileWorkers) {
+  if (!CheckMood(40, Mood::kHostile)) return;
+  for (Code code : {Code::kProtocol, Code::kJobDiffers, Code::kUnknownPeer,
+                    Code::kWrongSession, Code::kBadChunk, Code::kEquivocation,
+                    Code::kOverCredit, Code::kBadSamples}) {
+    EXPECT_GT(refused_[code], 0) << NameOf(code);
+  }
+}
 
-TEST_F(SimulatedCluster, Quorum) { CheckMood(20, Mood::kQuorum); }
+TEST_F(SimulatedCluster, Quorum) {
+  if (!CheckMood(20, Mood::kQuorum)) return;
+  EXPECT_GT(left_out_, 20);
+  EXPECT_GT(exceptions_, 0);
+}
 
-TEST_F(SimulatedCluster, Mixed) { CheckMood(50, Mood::kMixed); }
+TEST_F(SimulatedCluster, Mixed) {
+  if (!CheckMood(60, Mood::kMixed)) return;
+  EXPECT_GT(left_out_, 60);
+  EXPECT_GT(exceptions_, 0);
+}
 
 }  // namespace
 }  // namespace parapet::sim

@@ -34,11 +34,12 @@ class SimulatedEnding : public ::testing::Test {
     const auto check = [&](const std::string& name, Code got,
                            const std::string& words) {
       if (got != code) {
-        wrong.push_back(absl::StrCat(name, " ended with ", NameOf(got), ": ",
-                                     words));
+        wrong.push_back(
+            absl::StrCat(name, " ended with ", NameOf(got), ": ", words));
       }
       if (!absl::StrContains(words, whom)) {
-        wrong.push_back(absl::StrCat(name, " does not name ", whom, ": ", words));
+        wrong.push_back(
+            absl::StrCat(name, " does not name ", whom, ": ", words));
       }
     };
     for (size_t s = 0; s < result.servers.size(); ++s) {
@@ -126,8 +127,7 @@ TEST_F(SimulatedEnding, ARunIsAPureFunctionOfItsSeed) {
   ForSeeds(5, [&](uint64_t seed) {
     const Scenario scenario = MakeScenario(seed, Mood::kMixed);
     MemoryDisk first_disk, second_disk;
-    const RunResult first =
-        Cluster(scenario, device_.get(), &first_disk).Run();
+    const RunResult first = Cluster(scenario, device_.get(), &first_disk).Run();
     const RunResult second =
         Cluster(scenario, device_.get(), &second_disk).Run();
     EXPECT_EQ(first.took, second.took);

@@ -230,8 +230,8 @@ void FakeTrainer::Push(absl::Time now) {
     ++work_->next;
     const Ledger::Pushed& pushed =
         parts_.ledger->pushed[{self_.id, work_->round}];
-    core_->ChunkReady(work_->round, chunk, pushed.samples,
-                      pushed.chunks[chunk], now);
+    core_->ChunkReady(work_->round, chunk, pushed.samples, pushed.chunks[chunk],
+                      now);
   }
   EndRound(now);
 }

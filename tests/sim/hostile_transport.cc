@@ -30,8 +30,7 @@ HostileTransport::HostileTransport(std::unique_ptr<net::Transport> inner,
 }
 
 absl::Status HostileTransport::Send(net::ConnectionId to,
-                                    absl::string_view header,
-                                    Payload payload) {
+                                    absl::string_view header, Payload payload) {
   // The header lies in the caller's encoder, not in ours.
   const absl::StatusOr<Message> message = Decode(header, payload, limits_);
   const bool push =
@@ -101,8 +100,9 @@ void HostileTransport::After(net::ConnectionId to, const Message& message) {
     case 1:
       return Say(to, Changed(message));
     case 2:
-      return Say(to, {message.term, message.session,
-                      AbstainMessage{std::get<PushMessage>(message.body).round}});
+      return Say(to,
+                 {message.term, message.session,
+                  AbstainMessage{std::get<PushMessage>(message.body).round}});
     default:
       return SendOthersWords(to, message);
   }
@@ -202,14 +202,14 @@ void Stranger::Speak(net::ConnectionId to) {
       PushMessage{0, 0, 1, DType::kFloat32, 1, RandomBytes(random_, 64)},
       ByeMessage{Code::kFailed, ""}};
   Payload payload;
-  const absl::string_view header =
-      encoder_.Encode({random_.Below(3), random_.Below(3),
-                       words[random_.Below(words.size())]},
-                      &payload);
+  const absl::string_view header = encoder_.Encode(
+      {random_.Below(3), random_.Below(3), words[random_.Below(words.size())]},
+      &payload);
   const bool garbage = random_.Below(3) == 0;
   const std::string noise = RandomBytes(random_, random_.Below(200)).ToString();
-  transport_->Send(to, garbage ? absl::string_view(noise) : header,
-                   std::move(payload))
+  transport_
+      ->Send(to, garbage ? absl::string_view(noise) : header,
+             std::move(payload))
       .IgnoreError();
 }
 

@@ -18,9 +18,8 @@ void Ledger::NoteLease(const Lease& lease) {
 
 void Ledger::NoteHeld(const Peer& peer, uint64_t version, std::string bytes) {
   std::vector<Held>& copies = held[version];
-  auto same = std::find_if(copies.begin(), copies.end(), [&](const Held& h) {
-    return h.bytes == bytes;
-  });
+  auto same = std::find_if(copies.begin(), copies.end(),
+                           [&](const Held& h) { return h.bytes == bytes; });
   if (same == copies.end()) {
     copies.push_back({std::move(bytes), {}});
     same = copies.end() - 1;

@@ -28,14 +28,11 @@ absl::Time Process::NextTime() const {
 
 // ---- A server ---------------------------------------------------------------
 
-ServerProcess::ServerProcess(const ServerNodeConfig& config,
-                             const Scenario& scenario, const Layout& layout,
-                             const ShardMap& map, const Device* device,
-                             Disk* disk,
-                             std::unique_ptr<net::Transport> transport,
-                             std::shared_ptr<Logger> logger,
-                             ServerNodeHooks hooks, absl::Time start,
-                             std::function<absl::Time()> now)
+ServerProcess::ServerProcess(
+    const ServerNodeConfig& config, const Scenario& scenario,
+    const Layout& layout, const ShardMap& map, const Device* device, Disk* disk,
+    std::unique_ptr<net::Transport> transport, std::shared_ptr<Logger> logger,
+    ServerNodeHooks hooks, absl::Time start, std::function<absl::Time()> now)
     : Process(logger->name(), start),
       random_(MixKey(scenario.seed, 100 + config.index)),
       logger_(std::move(logger)),
@@ -44,9 +41,14 @@ ServerProcess::ServerProcess(const ServerNodeConfig& config,
                scenario.late_work ? kLateWork : absl::ZeroDuration(), now),
       writer_(random_.Next64(),
               scenario.late_work ? 10 * kLateWork : absl::ZeroDuration(), now) {
-  ServerNodeParts parts{transport_.get(), &reducer_,   &writer_,
-                        device,           disk,        logger_.get(),
-                        nullptr,          [this] { return random_.Next64(); }};
+  ServerNodeParts parts{transport_.get(),
+                        &reducer_,
+                        &writer_,
+                        device,
+                        disk,
+                        logger_.get(),
+                        nullptr,
+                        [this] { return random_.Next64(); }};
   node_ = std::make_unique<ServerNode>(config, layout, map, std::move(parts),
                                        std::move(hooks), start);
 }
@@ -89,9 +91,8 @@ ClientProcess::ClientProcess(const SessionConfig& config,
       trainer_(parts, config.self, MixKey(config.nonce, 5)) {}
 
 void ClientProcess::Start(absl::Time now) {
-  core_ = std::make_unique<ClientCore>(config_, map_, servers_,
-                                       transport_.get(), &trainer_,
-                                       logger_.get(), now);
+  core_ = std::make_unique<ClientCore>(
+      config_, map_, servers_, transport_.get(), &trainer_, logger_.get(), now);
   trainer_.Attach(core_.get());
 }
 

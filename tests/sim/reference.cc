@@ -26,9 +26,8 @@ std::vector<std::string> Reference::Follow(const Ledger& ledger,
   Compare(ledger, &complaints);
   for (const RoundRecord& record : ledger.records) {
     if (record.round != version_) {
-      complaints.push_back(absl::StrCat("round ", record.round,
-                                        " is recorded where ", version_,
-                                        " is due"));
+      complaints.push_back(absl::StrCat(
+          "round ", record.round, " is recorded where ", version_, " is due"));
       return complaints;
     }
     Round(record, ledger, map, &complaints);
@@ -94,8 +93,8 @@ std::vector<float> Reference::Aggregate(
     for (uint32_t worker : entered[chunk]) {
       if (ledger.pushed.contains({worker, record.round})) continue;
       known = false;
-      complaints->push_back(absl::StrCat("worker ", worker, " is said to be in ",
-                                         record.round,
+      complaints->push_back(absl::StrCat("worker ", worker,
+                                         " is said to be in ", record.round,
                                          " and never pushed for it"));
     }
     if (!known || entered[chunk].empty()) continue;

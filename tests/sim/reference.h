@@ -33,15 +33,17 @@ class Reference {
   static Entered WhoEntered(const RoundRecord& record, const ShardMap& map);
   void Round(const RoundRecord& record, const Ledger& ledger,
              const ShardMap& map, std::vector<std::string>* complaints);
-  std::vector<float> Aggregate(const RoundRecord& record, const Entered& entered,
-                               const Ledger& ledger, const ShardMap& map,
+  std::vector<float> Aggregate(const RoundRecord& record,
+                               const Entered& entered, const Ledger& ledger,
+                               const ShardMap& map,
                                std::vector<std::string>* complaints) const;
   int64_t Mean(const std::vector<uint32_t>& workers, uint64_t round,
                int64_t chunk, Range range, const Ledger& ledger,
                float* out) const;
   double ScaleOf(const std::vector<float>& aggregate) const;
   void Step(Range range, const StepFacts& facts, const float* aggregate);
-  void Compare(const Ledger& ledger, std::vector<std::string>* complaints) const;
+  void Compare(const Ledger& ledger,
+               std::vector<std::string>* complaints) const;
   std::string Published() const;
 
   const JobConfig job_;

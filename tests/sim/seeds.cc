@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,41 +17,49 @@ namespace {
 constexpr int kFailuresShown = 3;
 constexpr size_t kComplaintsShown = 12;
 
-// How much of a failing run's log is printed: PARAPET_SIM_LOG=all for all.
-size_t LinesShown(size_t lines) {
-  const char* value = std::getenv("PARAPET_SIM_LOG");
-  return value == nullptr ? std::min<size_t>(lines, 25) : lines;
+// The environment is read here and nowhere else.
+std::optional<uint64_t> Number(const char* name) {
+  const char* value = std::getenv(name);
+  uint64_t number = 0;
+  if (value == nullptr || !absl::SimpleAtoi(value, &number)) return {};
+  return number;
 }
 
+// How much of a failing run's log is printed: as many lines as
+// PARAPET_SIM_LOG says.
+size_t LinesShown(size_t lines) {
+  return std::min<size_t>(lines, Number("PARAPET_SIM_LOG").value_or(25));
+}
+
+const ::testing::TestInfo* CurrentTest() {
+  return ::testing::UnitTest::GetInstance()->current_test_info();
+}
+
+int FailuresSoFar() { return CurrentTest()->result()->total_part_count(); }
+
 std::string HowToReplay(uint64_t seed) {
-  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
   return absl::StrCat("PARAPET_SIM_SEED=", seed, " sim_test --gtest_filter=",
-                      info->test_suite_name(), ".", info->name());
+                      CurrentTest()->test_suite_name(), ".",
+                      CurrentTest()->name());
 }
 
 }  // namespace
 
-void ForSeeds(uint64_t count, const std::function<void(uint64_t)>& test) {
-  uint64_t first = 1, last = count, seed = 0;
-  const char* chosen = std::getenv("PARAPET_SIM_SEED");
-  if (chosen != nullptr && absl::SimpleAtoi(chosen, &seed)) first = last = seed;
+bool ForSeeds(uint64_t count, const std::function<void(uint64_t)>& test) {
+  const std::optional<uint64_t> one = Number("PARAPET_SIM_SEED");
+  const uint64_t first = one.value_or(1);
+  const uint64_t last =
+      one.value_or(Number("PARAPET_SIM_SEEDS").value_or(count));
   int failures = 0;
-  for (seed = first; seed <= last && failures < kFailuresShown; ++seed) {
-    const bool failed_before = ::testing::Test::HasFailure();
-    const int parts = ::testing::UnitTest::GetInstance()
-                          ->current_test_info()
-                          ->result()
-                          ->total_part_count();
+  for (uint64_t seed = first; seed <= last && failures < kFailuresShown;
+       ++seed) {
+    const int before = FailuresSoFar();
     test(seed);
-    const bool failed = ::testing::UnitTest::GetInstance()
-                                ->current_test_info()
-                                ->result()
-                                ->total_part_count() > parts ||
-                        (!failed_before && ::testing::Test::HasFailure());
-    if (!failed) continue;
+    if (FailuresSoFar() == before) continue;
     ++failures;
     std::printf("replay: %s\n", HowToReplay(seed).c_str());
   }
+  return !one && last >= count;
 }
 
 void Report(const std::vector<std::string>& complaints,
@@ -60,8 +69,8 @@ void Report(const std::vector<std::string>& complaints,
   const size_t lines = LinesShown(result.log.size());
   ADD_FAILURE() << absl::StrJoin(complaints.begin(), complaints.begin() + shown,
                                  "\n")
-                << (shown < complaints.size() ? "\n..." : "")
-                << "\nafter " << absl::FormatDuration(result.took) << " with "
+                << (shown < complaints.size() ? "\n..." : "") << "\nafter "
+                << absl::FormatDuration(result.took) << " with "
                 << scenario.Describe() << "\nits log:\n"
                 << absl::StrJoin(result.log.end() - lines, result.log.end(),
                                  "\n");
