@@ -312,6 +312,7 @@ class Lead {
   bool ServersHashed(uint64_t version) const;
   void CheckHashes(uint64_t version);
   void CheckEnd();
+  std::vector<uint32_t> WithoutTheEnd() const;
   bool EverythingIn(std::string* missing) const;
   void End(Code code, const std::string& words);
   void Warn(std::string words) {
@@ -342,6 +343,7 @@ class Lead {
   Code stop_code_ = Code::kOk;  // why it stops there
   std::string stop_words_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
+  absl::Time ending_since_;  // when every shard had the stop version
   bool evaluating_ = false;  // a mark was given and its report is not here yet
   uint64_t evaluation_version_ = 0;
   uint64_t skipped_evaluations_ = 0;

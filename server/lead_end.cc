@@ -166,19 +166,31 @@ void Lead::On(EvalReportIn& event) {
   CheckEnd();
 }
 
+// The workers that have not shown the last version's hash.
+std::vector<uint32_t> Lead::WithoutTheEnd() const {
+  std::vector<uint32_t> without;
+  const auto hashed = hashes_.find(*stop_version_);
+  for (const Member& member : MembersOf(Role::kWorker)) {
+    const bool has = hashed != hashes_.end() &&
+                     hashed->second.contains({Role::kWorker, member.id});
+    if (!has) without.push_back(member.id);
+  }
+  return without;
+}
+
 bool Lead::EverythingIn(std::string* missing) const {
   std::vector<std::string> words;
   for (const auto& [version, pending] : snapshots_)
     words.push_back(absl::StrCat("the snapshot of version ", version));
   if (!ServersHashed(*stop_version_))
     words.push_back("the servers' weights hashes");
-  auto hashed = hashes_.find(*stop_version_);
-  for (const Member& member : MembersOf(Role::kWorker)) {
-    const bool has = hashed != hashes_.end() &&
-                     hashed->second.contains({Role::kWorker, member.id});
-    if (!has)
-      words.push_back(
-          absl::StrCat("worker ", member.id, " to have the last version"));
+  // One that answers pings and nothing else is not waited for any longer than
+  // in a round.
+  const bool waited = now_ >= ending_since_ + RoundDeadline();
+  for (uint32_t worker : WithoutTheEnd()) {
+    if (waited) break;
+    words.push_back(
+        absl::StrCat("worker ", worker, " to have the last version"));
   }
   if (!MembersOf(Role::kEvaluator).empty() && !last_evaluated_)
     words.push_back("the last evaluation");
@@ -190,6 +202,7 @@ void Lead::CheckEnd() {
   if (finished_ || !stop_version_ || stage_ == Stage::kGathering) return;
   if (version_ >= *stop_version_ && stage_ != Stage::kEnding) {
     stage_ = Stage::kEnding;
+    ending_since_ = now_;
     if (steady_since_) {
       const double seconds = absl::ToDoubleSeconds(now_ - steady_since_->first);
       if (seconds > 0) {
@@ -203,11 +216,18 @@ void Lead::CheckEnd() {
     next_patience_ = now_ + config_.patience.patience;
   }
   std::string missing = "the stop version";
-  if (stage_ == Stage::kEnding && EverythingIn(&missing))
+  if (stage_ == Stage::kEnding && EverythingIn(&missing)) {
+    for (uint32_t worker : WithoutTheEnd()) {
+      Warn(absl::StrCat("worker ", worker, " never had the last version"));
+    }
     return End(stop_code_, stop_words_);
+  }
   if (now_ >= stop_deadline_) {
-    return End(Code::kFailed,
-               absl::StrCat("the time to end the job is over; still missing: ",
+    // Why it stops says more than that it did not do so in time.
+    const bool failed = stop_code_ != Code::kOk;
+    return End(failed ? stop_code_ : Code::kFailed,
+               absl::StrCat(failed ? absl::StrCat(stop_words_, "; ") : "",
+                            "the time to end the job is over; still missing: ",
                             missing));
   }
   if (stage_ == Stage::kEnding && now_ >= next_patience_) {

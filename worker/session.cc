@@ -77,8 +77,24 @@ void Session::On(MessageIn& event) {
   if (key.server != 0) return;  // what follows is the lead's to say
   if (auto* lease = std::get_if<LeaseMessage>(&body))
     return OnLease(lease->lease);
-  if (auto* bye = std::get_if<ByeMessage>(&body))
-    return End(bye->code, bye->words);
+  if (auto* bye = std::get_if<ByeMessage>(&body)) return OnBye(*bye);
+}
+
+void Session::OnBye(const ByeMessage& bye) {
+  // The job may have ended well while this worker was not part of it any more.
+  const bool without = bye.code == Code::kOk && IsWorker() && !AtTheEnd();
+  if (without)
+    return End(Code::kLeftOut, "the job has ended without this worker");
+  End(bye.code, bye.words);
+}
+
+// Whether this process has the job's last version whole.
+bool Session::AtTheEnd() const {
+  return missing_ == 0 &&
+         std::any_of(leases_.begin(), leases_.end(),
+                     [this](const Lease& lease) {
+                       return lease.HasMark(Mark::Kind::kStop, version_);
+                     });
 }
 
 void Session::OnWelcome(const LinkKey& key, Message& message) {

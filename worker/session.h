@@ -149,6 +149,8 @@ class Session {
 
   void OnWelcome(const LinkKey& key, Message& message);
   void OnRefuse(const LinkKey& key, const RefuseMessage& refuse);
+  void OnBye(const ByeMessage& bye);
+  bool AtTheEnd() const;
   void OnLease(Lease& lease);
   void OnWeights(int server, WeightsMessage& weights);
   void OnNeedGradients(const LinkKey& key, const NeedGradientsMessage& need);

@@ -110,8 +110,7 @@ ZmqTransport::ZmqTransport(const ZmqOptions& options)
 }
 
 absl::Status ZmqTransport::Init() {
-  if (!context_.ok())
-    return absl::ResourceExhaustedError("no zmq context");
+  if (!context_.ok()) return absl::ResourceExhaustedError("no zmq context");
   return ready_.Open();
 }
 

@@ -46,8 +46,8 @@ class Bell {
   void WaitFor(int rings) {
     absl::MutexLock lock(&mutex_);
     const auto enough = [this, rings]() { return rings_ >= rings; };
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough),
-                                        absl::Seconds(30)));
+    EXPECT_TRUE(
+        mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(30)));
   }
 
  private:

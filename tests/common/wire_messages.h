@@ -58,8 +58,8 @@ inline std::vector<Body> EveryMessage() {
       AbstainMessage{8},
       WeightsMessage{9, 10, DType::kBFloat16, 77, Chunk(32)},
       AckMessage{8, 9, AckStatus::kLate, 78},
-      NeedWeightsMessage{9, {true, false, true, false, false, false, false,
-                             false, true}},
+      NeedWeightsMessage{
+          9, {true, false, true, false, false, false, false, false, true}},
       NeedGradientsMessage{8, 79, {false, true}},
       RoundDoneMessage{8, 3.5, 20, 32, {1, 2, 3, 4, 5}},
       PingMessage{1, 8, Phase::kPush},

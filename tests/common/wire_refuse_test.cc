@@ -97,8 +97,7 @@ TEST(WireRefuseTest, AHeaderWithoutABodyOrWithAnUnknownOne) {
                 "without a body");
   const auto type = static_cast<fbs::Body>(200);
   EXPECT_FALSE(
-      Decoded(Header(type, [](auto& fb) { return fbs::CreatePing(fb); }))
-          .ok());
+      Decoded(Header(type, [](auto& fb) { return fbs::CreatePing(fb); })).ok());
 }
 
 TEST(WireRefuseTest, APayloadWhereNoneBelongs) {
@@ -185,13 +184,12 @@ TEST(WireRefuseTest, PushesThatCannotBe) {
 
 TEST(WireRefuseTest, WeightsThatCannotBe) {
   const auto weights = [](size_t bytes, int dtype) {
-    return Decoded(
-        Header(fbs::Body::Weights,
-               [&](auto& b) {
-                 return fbs::CreateWeights(b, 0, 0,
-                                           static_cast<fbs::DType>(dtype));
-               }),
-        bytes);
+    return Decoded(Header(fbs::Body::Weights,
+                          [&](auto& b) {
+                            return fbs::CreateWeights(
+                                b, 0, 0, static_cast<fbs::DType>(dtype));
+                          }),
+                   bytes);
   };
   EXPECT_TRUE(weights(64, 2).ok());
   ExpectRefused(weights(0, 0), "wrong size");
@@ -217,8 +215,8 @@ TEST(WireRefuseTest, EnumsOutOfTheirRange) {
 }
 
 TEST(WireRefuseTest, BitSetsThatAreTooLong) {
-  for (const Body& body : std::vector<Body>{NeedWeightsMessage{},
-                                            NeedGradientsMessage{}}) {
+  for (const Body& body :
+       std::vector<Body>{NeedWeightsMessage{}, NeedGradientsMessage{}}) {
     const auto [header, none] = Encoded(body);
     EXPECT_TRUE(Decoded(header, 2).ok());
     ExpectRefused(Decoded(header, 3), "bit set");
@@ -262,18 +260,18 @@ TEST(WireRefuseTest, ScalesThatAreNone) {
 TEST(WireRefuseTest, SumsThatAreNone) {
   const auto [header, sum] = Encoded(NormMessage{});
   EXPECT_TRUE(Decode(header, sum, Tight()).ok());
-  for (size_t bytes : {0, 1, 567, 569}) EXPECT_FALSE(Decoded(header, bytes).ok());
+  for (size_t bytes : {0, 1, 567, 569})
+    EXPECT_FALSE(Decoded(header, bytes).ok());
   EXPECT_FALSE(DecodedWith(header, std::string(568, '\xff')).ok());
 }
 
 TEST(WireRefuseTest, FilesLongerThanANumberCanSay) {
-  ExpectRefused(
-      Decoded(Header(fbs::Body::SnapshotDone,
-                     [](auto& b) {
-                       return fbs::CreateSnapshotDone(
-                           b, 0, true, 0, (uint64_t{1} << 63));
-                     })),
-      "too long");
+  ExpectRefused(Decoded(Header(fbs::Body::SnapshotDone,
+                               [](auto& b) {
+                                 return fbs::CreateSnapshotDone(
+                                     b, 0, true, 0, (uint64_t{1} << 63));
+                               })),
+                "too long");
 }
 
 // ---- Leases -----------------------------------------------------------------

@@ -259,9 +259,8 @@ TEST(WireTest, FramesMayLieAtAnyAddress) {
       const Payload whole = Payload::FromString(bytes);
       const Payload payload(whole.owner(), whole.data() + shift,
                             whole.size() - shift);
-      const auto decoded =
-          Decode(absl::string_view(header).substr(shift), payload,
-                 WireLimits());
+      const auto decoded = Decode(absl::string_view(header).substr(shift),
+                                  payload, WireLimits());
       EXPECT_TRUE(decoded.ok()) << body.index() << " " << decoded.status();
     }
   }

@@ -42,8 +42,8 @@ class Mutator {
   // A number at which something might break.
   uint64_t Edge() {
     static constexpr uint64_t kEdges[] = {
-        0,          1,          2,          3,         7,
-        8,          255,        256,        65535,     65536,
+        0,          1,          2,          3,          7,
+        8,          255,        256,        65535,      65536,
         0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32, (1ull << 63) - 1,
         1ull << 63, ~0ull - 1,  ~0ull};
     return OneIn(4) ? random_.Next64() >> Below(64)

@@ -36,8 +36,7 @@ TEST(LeadSnapshotTest, IsCommittedOnceEveryServerHasItsFileAndItsHash) {
   EXPECT_FALSE(Commits(t.Hash(ServerPeer(0), 2, 10, 1)));
   EXPECT_FALSE(Commits(t.SnapshotDone(ServerPeer(0), 2)));
   EXPECT_FALSE(Commits(t.PassTime(absl::Seconds(60))));
-  const auto commit =
-      TheOne<Lead::CommitIt>(t.Hash(ServerPeer(1), 2, 11, 1));
+  const auto commit = TheOne<Lead::CommitIt>(t.Hash(ServerPeer(1), 2, 11, 1));
   EXPECT_EQ(commit.manifest.version, 2u);
   EXPECT_EQ(commit.manifest.term, 5u);
   EXPECT_EQ(commit.manifest.layout_hash, 77u);
@@ -81,8 +80,7 @@ TEST(LeadSnapshotTest, AWorkerHasOneFileWhateverItSays) {
   lie.file.name = "../../etc/passwd";
   t.Do(Lead::SnapshotDoneIn{WorkerPeer(0), lie});
   t.Hashes(2, {0, 1});
-  const auto commit =
-      TheOne<Lead::CommitIt>(t.SnapshotDone(ServerPeer(0), 2));
+  const auto commit = TheOne<Lead::CommitIt>(t.SnapshotDone(ServerPeer(0), 2));
   std::vector<std::string> names;
   for (const FileEntry& f : commit.manifest.files) names.push_back(f.name);
   EXPECT_THAT(names, testing::UnorderedElementsAre(
@@ -194,6 +192,7 @@ TEST(LeadEndTest, SaysWhatItWaitsFor) {
   LeadConfig config = JobOf(1, 2, 1);
   config.snapshot.dir = "snap";
   config.evaluators = 1;
+  config.patience.round_deadline = absl::Seconds(30);
   LeadTesting t(config);
   t.Gather();
   t.FinishRound(0, {0, 1});
@@ -214,17 +213,30 @@ TEST(LeadEndTest, DoesNotWaitForever) {
   t.Gather();
   t.Do(Lead::StopIn{"SIGTERM"});
   EXPECT_FALSE(Finished(t.PassTime(absl::Milliseconds(4950))));
-  auto finish =
-      TheOne<Lead::Finish>(t.PassTime(absl::Milliseconds(50)));
+  auto finish = TheOne<Lead::Finish>(t.PassTime(absl::Milliseconds(50)));
   EXPECT_EQ(finish.summary.code, Code::kFailed);
   EXPECT_THAT(finish.summary.words, HasSubstr("the stop version"));
-  LeadTesting ended(JobOf(1, 1, 1));
+  config = JobOf(1, 1, 1);
+  config.evaluators = 1;
+  LeadTesting ended(config);
   ended.Gather();
   ended.FinishRound(0, {0});
-  ended.Hash(ServerPeer(0), 1, 10, 1);
+  ended.Hashes(1, {0});
   finish = TheOne<Lead::Finish>(ended.PassTime(absl::Minutes(11)));
   EXPECT_EQ(finish.summary.code, Code::kFailed);
-  EXPECT_THAT(finish.summary.words, HasSubstr("worker 0 to have the last"));
+  EXPECT_THAT(finish.summary.words, HasSubstr("the last evaluation"));
+}
+
+TEST(LeadEndTest, AWorkerThatOnlyAnswersPingsIsWaitedForLikeInARound) {
+  LeadConfig config = JobOf(1, 2, 1);
+  config.patience.round_deadline = absl::Seconds(3);
+  LeadTesting t(config);
+  t.Gather();
+  t.FinishRound(0, {0, 1});
+  t.Hashes(1, {0});
+  EXPECT_FALSE(Finished(t.PassTime(absl::Milliseconds(2950))));
+  EXPECT_TRUE(TheOne<Lead::Finish>(t.PassTime(absl::Milliseconds(50)))
+                  .summary.complete);
 }
 
 TEST(LeadEndTest, DoesNotWaitForWhoIsLost) {
@@ -236,9 +248,8 @@ TEST(LeadEndTest, DoesNotWaitForWhoIsLost) {
   t.Hashes(1, {0});
   EXPECT_FALSE(Finished(t.Do(Lead::LeaveIn{EvaluatorPeer(0), "tired"})));
   t.Do(Lead::LeaveIn{WorkerPeer(1), "tired"});
-  EXPECT_TRUE(
-      TheOne<Lead::Finish>(t.PassTime(absl::Milliseconds(50)))
-          .summary.complete);
+  EXPECT_TRUE(TheOne<Lead::Finish>(t.PassTime(absl::Milliseconds(50)))
+                  .summary.complete);
 }
 
 TEST(LeadEndTest, ALastSnapshotThatFailsIsAFailure) {

@@ -97,7 +97,9 @@ inline LeadConfig JobOf(int servers, int workers, int64_t rounds) {
 class LeadTesting {
  public:
   explicit LeadTesting(const LeadConfig& config)
-      : config_(config), lead_(config, [this] { return ++token_; }, now_) {}
+      : config_(config),
+        lead_(
+            config, [this] { return ++token_; }, now_) {}
 
   LeadEffects Do(Lead::Event event) {
     return lead_.Handle(std::move(event), now_);

@@ -92,8 +92,7 @@ TEST(LeadLeaseTest, TheLastRoundOfAnEpochTakesWhatIsLeft) {
   config.job.epochs = 2;
   config.samples = 21;
   LeadEffects all;
-  const auto facts =
-      FactsOf(AllLeases(config, absl::Milliseconds(10), &all));
+  const auto facts = FactsOf(AllLeases(config, absl::Milliseconds(10), &all));
   ASSERT_EQ(facts.size(), 6u);
   for (uint64_t r = 0; r < 6; ++r) {
     EXPECT_EQ(facts[r].epoch, r / 3);
@@ -108,13 +107,11 @@ TEST(LeadLeaseTest, FactsHaveTheLearningRateAndTheBiasOfTheirStep) {
   config.job.schedule.kind = ScheduleKind::kCosine;
   config.job.schedule.warmup = 4;
   LeadEffects all;
-  const auto facts =
-      FactsOf(AllLeases(config, absl::Milliseconds(10), &all));
+  const auto facts = FactsOf(AllLeases(config, absl::Milliseconds(10), &all));
   ASSERT_EQ(facts.size(), 20u);
   for (uint64_t r = 0; r < 20; ++r) {
-    EXPECT_EQ(facts[r].lr,
-              LearningRate(config.job.schedule, 1, r, 20,
-                           RoundsPerEpoch(config.samples, 4)));
+    EXPECT_EQ(facts[r].lr, LearningRate(config.job.schedule, 1, r, 20,
+                                        RoundsPerEpoch(config.samples, 4)));
     const auto count = static_cast<double>(r + 1);
     EXPECT_EQ(facts[r].bias1, 1 - std::pow(0.9, count));
     EXPECT_EQ(facts[r].bias2, 1 - std::pow(0.999, count));
@@ -174,8 +171,8 @@ TEST(LeadMarkTest, TheEndHasASnapshotAHashAndAnEvaluation) {
   config.snapshot.dir = "snap";
   LeadEffects all;
   const auto leases = AllLeases(config, absl::Milliseconds(10), &all);
-  for (auto kind : {Mark::Kind::kStop, Mark::Kind::kSnapshot,
-                    Mark::Kind::kHash, Mark::Kind::kEvaluate}) {
+  for (auto kind : {Mark::Kind::kStop, Mark::Kind::kSnapshot, Mark::Kind::kHash,
+                    Mark::Kind::kEvaluate}) {
     EXPECT_THAT(Marked(leases, kind), ElementsAre(3));
   }
 }

@@ -63,8 +63,8 @@ TEST(LeadRoundTest, ARecordSaysWhoTookPartInEveryShard) {
   done.participants = {0, 2};
   done.exceptions = {};
   done.bad_coordinates = 4;
-  const auto record = TheOne<Lead::Record>(t.Do(Lead::ShardDoneIn{1, done}))
-                          .record;
+  const auto record =
+      TheOne<Lead::Record>(t.Do(Lead::ShardDoneIn{1, done})).record;
   EXPECT_THAT(record.participants, ElementsAre(0, 2));
   EXPECT_THAT(record.left_out, IsEmpty());
   ASSERT_EQ(record.exceptions.size(), 2u);
@@ -87,9 +87,9 @@ TEST(LeadRoundTest, AShardWithoutChunksHasNoSay) {
   LeadTesting t(config);
   t.Gather();
   t.ShardDone(1, 0, {});
-  EXPECT_THAT(TheOne<Lead::Record>(t.ShardDone(0, 0, {0, 1}))
-                  .record.participants,
-              ElementsAre(0, 1));
+  EXPECT_THAT(
+      TheOne<Lead::Record>(t.ShardDone(0, 0, {0, 1})).record.participants,
+      ElementsAre(0, 1));
 }
 
 // ---- Deadlines --------------------------------------------------------------
@@ -104,8 +104,7 @@ TEST(LeadDeadlineTest, ARoundGoesOnWithoutWhoMissesIt) {
   EXPECT_THAT(Warnings(over),
               HasSubstr("round 0 goes on without worker 1: missed"));
   EXPECT_FALSE(Closes(t.PassTime(absl::Seconds(1))));
-  const auto record =
-      TheOne<Lead::Record>(t.FinishRound(0, {0, 2})).record;
+  const auto record = TheOne<Lead::Record>(t.FinishRound(0, {0, 2})).record;
   EXPECT_THAT(record.participants, ElementsAre(0, 2));
   ASSERT_EQ(record.left_out.size(), 1u);
   EXPECT_EQ(record.left_out[0].worker, 1u);
@@ -322,8 +321,8 @@ TEST(LeadLossTest, ARoundWithNobodyWaitsForSomebody) {
   t.Gather();
   t.CompleteEverywhere(0, {});
   const LeadEffects over = t.PassTime(absl::Seconds(1));
-  EXPECT_THAT(Warnings(over), testing::AllOf(HasSubstr("worker 0"),
-                                             HasSubstr("worker 1")));
+  EXPECT_THAT(Warnings(over),
+              testing::AllOf(HasSubstr("worker 0"), HasSubstr("worker 1")));
   EXPECT_FALSE(Closes(t.PassTime(absl::Seconds(15))));
   t.CompleteEverywhere(0, {1});
   EXPECT_EQ(t.lead().GetProgress(t.now()).members, 2u);
@@ -430,8 +429,7 @@ std::vector<ScaleMessage> ScalesOf(const std::vector<ExactSum>& shards,
   for (size_t s = 0; s < shards.size(); ++s) {
     EXPECT_THAT(scales, IsEmpty());
     const NormMessage norm{0, shards[s]};
-    const LeadEffects all =
-        t.Do(Lead::NormIn{static_cast<int>(s), norm});
+    const LeadEffects all = t.Do(Lead::NormIn{static_cast<int>(s), norm});
     scales = Told<ScaleMessage>(all);
     t.Do(Lead::NormIn{static_cast<int>(s), norm});  // told again
   }

@@ -86,10 +86,9 @@ TEST_F(LeadRefusalTest, AnotherJobWithTheLineThatDiffers) {
   hello.job = other.ToText();
   const RefuseMessage refusal = Refusal(hello);
   EXPECT_EQ(refusal.code, Code::kJobDiffers);
-  EXPECT_THAT(refusal.words,
-              testing::AllOf(HasSubstr("it has batch=8"),
-                             HasSubstr("the lead has batch=4"),
-                             HasSubstr("worker 0")));
+  EXPECT_THAT(refusal.words, testing::AllOf(HasSubstr("it has batch=8"),
+                                            HasSubstr("the lead has batch=4"),
+                                            HasSubstr("worker 0")));
 }
 
 TEST_F(LeadRefusalTest, AJobWithALineLessOrMore) {
@@ -256,8 +255,7 @@ TEST(LeadBeginTest, BeginsWhenTheLastOneIsThere) {
   EXPECT_EQ(leases[0].term, 5u);
   ASSERT_EQ(leases[0].members.size(), 2u);
   EXPECT_EQ(leases[0].members[1].id, 1u);
-  EXPECT_EQ(leases[0].members[1].session,
-            t.lead().SessionOf(WorkerPeer(1)));
+  EXPECT_EQ(leases[0].members[1].session, t.lead().SessionOf(WorkerPeer(1)));
   EXPECT_EQ(leases[0].evaluators.size(), 1u);
 }
 
@@ -282,11 +280,11 @@ TEST(LeadBeginTest, NamesWhomItWaitsFor) {
   t.Hello(WorkerPeer(0));
   EXPECT_THAT(Warnings(t.PassTime(absl::Milliseconds(9950))), IsEmpty());
   const std::string words = Warnings(t.PassTime(absl::Milliseconds(50)));
-  EXPECT_THAT(words, testing::AllOf(HasSubstr("server 1"),
-                                    HasSubstr("server 2 to load its shard"),
-                                    HasSubstr("worker 1"),
-                                    HasSubstr("evaluator 0"),
-                                    Not(HasSubstr("worker 0"))));
+  EXPECT_THAT(words,
+              testing::AllOf(HasSubstr("server 1"),
+                             HasSubstr("server 2 to load its shard"),
+                             HasSubstr("worker 1"), HasSubstr("evaluator 0"),
+                             Not(HasSubstr("worker 0"))));
   // Again after as long, not all the time.
   EXPECT_THAT(Warnings(t.PassTime(absl::Milliseconds(9950))), IsEmpty());
 }
@@ -315,8 +313,8 @@ TEST(LeadBeginTest, AServerThatCannotLoadEndsTheJob) {
   const auto finish =
       TheOne<Lead::Finish>(t.Do(Lead::LoadedIn{1, {false, "torn file"}}));
   EXPECT_EQ(finish.summary.code, Code::kFailed);
-  EXPECT_THAT(finish.summary.words, testing::AllOf(HasSubstr("server 1"),
-                                                   HasSubstr("torn file")));
+  EXPECT_THAT(finish.summary.words,
+              testing::AllOf(HasSubstr("server 1"), HasSubstr("torn file")));
 }
 
 TEST(LeadBeginTest, AStopBeforeItBeginsEndsIt) {

@@ -100,8 +100,7 @@ TEST(ProgressPrinterTest, WritesOverTheLineOnATerminal) {
 }
 
 TEST(ProgressPrinterTest, JsonLinesAreJson) {
-  const std::string text =
-      ShownBy(ProgressStyle::kJson, 2, absl::Seconds(5));
+  const std::string text = ShownBy(ProgressStyle::kJson, 2, absl::Seconds(5));
   EXPECT_EQ(LinesIn(text), 2);
   EXPECT_TRUE(nlohmann::json::accept(text.substr(0, text.find('\n'))));
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/rng.h"
-#include "tests/server/round_fixture.h"
 #include "server/round.h"
+#include "tests/server/round_fixture.h"
 
 namespace parapet {
 namespace {
@@ -133,9 +133,9 @@ TEST(RoundFeedTest, NothingIsLackedFromWhoAbstained) {
   RoundTesting t(Chunks(2));
   t.Lease(0, 1, {0, 1});
   t.Abstain(0, 0);
-  EXPECT_EQ(One<Round::SendNeed>(t.Do(Round::LinkIn{0, 1, t.AllLocals(true)}))
-                .locals,
-            t.AllLocals(false));
+  EXPECT_EQ(
+      One<Round::SendNeed>(t.Do(Round::LinkIn{0, 1, t.AllLocals(true)})).locals,
+      t.AllLocals(false));
 }
 
 TEST(RoundFeedTest, ALaggardGetsItsVersionWholeAndThenTheNewest) {
@@ -225,8 +225,7 @@ TEST(RoundFeedTest, AnEvaluatorThatConnectsAfterTheMarkIsSentTheVersion) {
   RoundTesting t(Chunks(1));
   t.Lease(0, 2, {0}, {{Mark::Kind::kEvaluate, 1}}, {0});
   t.PushAll(0, 0);  // sent into the void
-  EXPECT_EQ(SentTo(Evaluator(0), t.Need(Evaluator(0), 0, {})),
-            (Sent{{1, 0}}));
+  EXPECT_EQ(SentTo(Evaluator(0), t.Need(Evaluator(0), 0, {})), (Sent{{1, 0}}));
 }
 
 TEST(RoundFeedTest, ARestartedEvaluatorIsNotSentWhatIsGone) {
@@ -327,8 +326,7 @@ class RandomRounds {
       case 2:
         return Check(t_.Abstain(AnyWorker(), NearVersion()));
       case 3: {
-        const Peer peer =
-            Below(3) == 0 ? Evaluator(0) : Worker(AnyWorker());
+        const Peer peer = Below(3) == 0 ? Evaluator(0) : Worker(AnyWorker());
         const bool nothing = Below(2) == 0;
         return Check(t_.Need(peer, NearVersion(),
                              nothing ? std::vector<bool>() : Bits()));
@@ -370,8 +368,10 @@ class RandomRounds {
     // The newest, and two more.
     EXPECT_LE(complete_.size(), 3u);
     const Peer other{Role::kWorker, 0};
-    const uint64_t credit = One<Round::SendNeed>(
-        t_.Do(Round::LinkIn{other.id, 1, t_.AllLocals(false)})).credit;
+    const uint64_t credit =
+        One<Round::SendNeed>(
+            t_.Do(Round::LinkIn{other.id, 1, t_.AllLocals(false)}))
+            .credit;
     EXPECT_GE(credit, credit_);
     credit_ = credit;
   }

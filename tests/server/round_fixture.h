@@ -82,8 +82,8 @@ class RoundTesting {
     const Payload data = Payload::FromString(bytes);
     const Payload* held = round_.Held(worker, round, local);
     const bool same = held != nullptr && held->ToString() == bytes;
-    return Do(Round::PushIn{
-        worker, round, local, {worker, samples, 1, data}, same});
+    return Do(
+        Round::PushIn{worker, round, local, {worker, samples, 1, data}, same});
   }
 
   RoundEffects Abstain(uint32_t worker, uint64_t round) {
@@ -94,8 +94,7 @@ class RoundTesting {
   }
   RoundEffects Need(const Peer& peer, uint64_t version,
                     std::vector<bool> locals) {
-    return Do(
-        Round::NeedIn{peer, version, std::move(locals), AllLocals(true)});
+    return Do(Round::NeedIn{peer, version, std::move(locals), AllLocals(true)});
   }
   RoundEffects Tick(absl::Duration later) {
     now_ += later;

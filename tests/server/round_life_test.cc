@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/server/round_fixture.h"
 #include "server/round.h"
+#include "tests/server/round_fixture.h"
 
 namespace parapet {
 namespace {
@@ -128,8 +128,8 @@ TEST(RoundCloseTest, APartlyReducedRoundIsNotCarried) {
 
 TEST(RoundEmptyShardTest, GoesThroughItsLeasesAtOnce) {
   RoundTesting t(Chunks(0));
-  const auto done = Only<Round::ReportDone>(
-      t.Lease(0, 3, {0, 2}, {{Mark::Kind::kHash, 2}}));
+  const auto done =
+      Only<Round::ReportDone>(t.Lease(0, 3, {0, 2}, {{Mark::Kind::kHash, 2}}));
   ASSERT_EQ(done.size(), 3u);
   for (uint64_t r = 0; r < 3; ++r) {
     EXPECT_EQ(done[r].message.round, r);
@@ -138,17 +138,15 @@ TEST(RoundEmptyShardTest, GoesThroughItsLeasesAtOnce) {
     EXPECT_FALSE(done[r].message.carried);
   }
   EXPECT_EQ(t.round().version(), 3u);
-  EXPECT_EQ(
-      One<Round::SendAck>(t.Abstain(0, 2)).status, AckStatus::kLate);
+  EXPECT_EQ(One<Round::SendAck>(t.Abstain(0, 2)).status, AckStatus::kLate);
 }
 
 TEST(RoundEmptyShardTest, ActsOnMarks) {
   RoundTesting t(Chunks(0));
-  const RoundEffects all =
-      t.Lease(0, 2, {0},
-              {{Mark::Kind::kSnapshot, 1},
-               {Mark::Kind::kHash, 1},
-               {Mark::Kind::kStop, 2}});
+  const RoundEffects all = t.Lease(0, 2, {0},
+                                   {{Mark::Kind::kSnapshot, 1},
+                                    {Mark::Kind::kHash, 1},
+                                    {Mark::Kind::kStop, 2}});
   EXPECT_EQ(One<Round::TakeSnapshot>(all).version, 1u);
   EXPECT_EQ(One<Round::HashVersion>(all).version, 1u);
   EXPECT_TRUE(t.round().stopped());
@@ -212,8 +210,7 @@ TEST(RoundClipTest, EveryRoundHasAScaleOfItsOwn) {
 
 TEST(RoundMarkTest, SnapshotAndHashAreOfTheirVersionAndBeforeTheNextRound) {
   RoundTesting t(Chunks(1));
-  t.Lease(0, 3, {0},
-          {{Mark::Kind::kSnapshot, 2}, {Mark::Kind::kHash, 2}});
+  t.Lease(0, 3, {0}, {{Mark::Kind::kSnapshot, 2}, {Mark::Kind::kHash, 2}});
   t.Push(0, 0, 0);
   EXPECT_FALSE(Has<Round::TakeSnapshot>(t.Settle(t.PushAll(0, 0))));
   t.Do(Round::ReducedIn{0, 0, {}, 0, -1});
@@ -274,8 +271,8 @@ TEST(RoundMarkTest, AJobCanStopWhereItBegins) {
   RoundConfig config = Chunks(1);
   config.version = 40;
   RoundTesting t(config);
-  const RoundEffects all = t.Lease(
-      40, 40, {0}, {{Mark::Kind::kStop, 40}, {Mark::Kind::kHash, 40}});
+  const RoundEffects all =
+      t.Lease(40, 40, {0}, {{Mark::Kind::kStop, 40}, {Mark::Kind::kHash, 40}});
   EXPECT_EQ(One<Round::HashVersion>(all).version, 40u);
   EXPECT_TRUE(t.round().stopped());
 }

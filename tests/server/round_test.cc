@@ -32,11 +32,10 @@ TEST(RoundTest, ReducesAChunkWhenItsLastMemberHasPushedIt) {
   EXPECT_TRUE(reduce.step);
   EXPECT_EQ(reduce.facts.lr, 0.5);
   EXPECT_EQ(t.round().version(), 0u);
-  EXPECT_FALSE(
-      Has<Round::ReportDone>(t.Do(Round::ReducedIn{0, 1, {}, 0, -1})));
+  EXPECT_FALSE(Has<Round::ReportDone>(t.Do(Round::ReducedIn{0, 1, {}, 0, -1})));
   t.Push(1, 0, 0);
-  const auto done = One<Round::ReportDone>(
-      t.Do(Round::ReducedIn{0, 0, {}, 0, -1}));
+  const auto done =
+      One<Round::ReportDone>(t.Do(Round::ReducedIn{0, 0, {}, 0, -1}));
   EXPECT_EQ(done.message.round, 0u);
   EXPECT_THAT(done.message.participants, ElementsAre(0, 1));
   EXPECT_FALSE(done.message.carried);
@@ -70,8 +69,8 @@ TEST(RoundTest, WhatIsPushedBeforeTheLeaseCounts) {
   EXPECT_THAT(t.Push(7, 0, 0), IsEmpty());  // no member, as it turns out
   const auto reduce = One<Round::Reduce>(t.Lease(0, 1, {0, 1}));
   EXPECT_THAT(WorkersOf(reduce), ElementsAre(0, 1));
-  const auto done = One<Round::ReportDone>(
-      t.Do(Round::ReducedIn{0, 0, {}, 0, -1}));
+  const auto done =
+      One<Round::ReportDone>(t.Do(Round::ReducedIn{0, 0, {}, 0, -1}));
   EXPECT_THAT(done.message.participants, ElementsAre(0, 1));
   EXPECT_THAT(done.message.exceptions, IsEmpty());
 }

@@ -52,8 +52,8 @@ class StoreTest : public testing::Test {
   std::unique_ptr<Store> Make(const ShardMap& map, int server,
                               OptimizerKind kind = OptimizerKind::kSgd,
                               DType wire = DType::kFloat32) {
-    auto store = std::make_unique<Store>(map, server, Optimizer(kind), wire,
-                                         *device_);
+    auto store =
+        std::make_unique<Store>(map, server, Optimizer(kind), wire, *device_);
     store->Initialize(layout_, kSeed, 0);
     return store;
   }
@@ -65,8 +65,10 @@ class StoreTest : public testing::Test {
     const StepTarget target = store->TargetOf(local);
     const int64_t n = store->RangeOf(local).size();
     std::fill(target.out, target.out + n, value);
-    if (target.moment1) std::fill(target.moment1, target.moment1 + n, value + 1);
-    if (target.moment2) std::fill(target.moment2, target.moment2 + n, value + 2);
+    if (target.moment1)
+      std::fill(target.moment1, target.moment1 + n, value + 1);
+    if (target.moment2)
+      std::fill(target.moment2, target.moment2 + n, value + 2);
     if (target.publish) {
       auto* out = static_cast<uint16_t*>(target.publish);
       std::fill(out, out + n, sent);
@@ -115,8 +117,7 @@ TEST_F(StoreTest, AStepLeavesWhatIsPublishedAlone) {
 TEST_F(StoreTest, AStepReadsTheWeightsOfTheStepBefore) {
   for (DType wire : {DType::kFloat32, DType::kBFloat16}) {
     const auto store = Make(MapOf(1), 0, OptimizerKind::kSgd, wire);
-    EXPECT_EQ(store->TargetOf(3).in[5],
-              InitialWeights(store->RangeOf(3))[5]);
+    EXPECT_EQ(store->TargetOf(3).in[5], InitialWeights(store->RangeOf(3))[5]);
     Step(store.get(), 3, 1, 5);
     EXPECT_EQ(store->TargetOf(3).in[5], 5);
   }
@@ -157,9 +158,9 @@ TEST_F(StoreTest, MomentsBeginAtZeroAndAreThoseOfTheOptimizer) {
     OptimizerKind kind;
     int moments;
   };
-  for (const Case& c : {Case{OptimizerKind::kSgd, 0},
-                        Case{OptimizerKind::kMomentum, 1},
-                        Case{OptimizerKind::kAdamW, 2}}) {
+  for (const Case& c :
+       {Case{OptimizerKind::kSgd, 0}, Case{OptimizerKind::kMomentum, 1},
+        Case{OptimizerKind::kAdamW, 2}}) {
     const auto store = Make(MapOf(1), 0, c.kind);
     const StepTarget target = store->TargetOf(0);
     EXPECT_EQ(target.moment1 != nullptr, c.moments > 0);
@@ -224,8 +225,8 @@ TEST_F(StoreTest, HashesAddUpToTheSameForAnyNumberOfServersAndAnyChunk) {
         const auto store = Make(map, server);
         master += store->MasterHash();
         wire += store->WireHash(0);
-        narrow_wire += Make(map, server, OptimizerKind::kSgd,
-                            DType::kBFloat16)->WireHash(0);
+        narrow_wire += Make(map, server, OptimizerKind::kSgd, DType::kBFloat16)
+                           ->WireHash(0);
       }
       EXPECT_EQ(master, whole);
       EXPECT_EQ(wire, whole);
@@ -302,8 +303,8 @@ TEST_F(StoreLoadTest, ASnapshotIsLoadedByAnyNumberOfServers) {
   for (int servers : {1, 2, 5}) {
     const ShardMap map = MapOf(servers);
     for (int server = 0; server < servers; ++server) {
-      Store store(map, server, Optimizer(OptimizerKind::kAdam),
-                  DType::kFloat32, *device_);
+      Store store(map, server, Optimizer(OptimizerKind::kAdam), DType::kFloat32,
+                  *device_);
       const absl::Status status = store.Load(disk_, snapshot, layout_);
       ASSERT_TRUE(status.ok()) << status;
       for (int64_t i = 0; i < store.chunks(); ++i) {

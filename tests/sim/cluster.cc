@@ -68,12 +68,15 @@ Cluster::Cluster(const Scenario& scenario, const Device* device, Disk* disk,
       network_(scenario.network) {
   next_break_ = Next(scenario_.breaks_per_second);
   next_cut_ = Next(scenario_.cuts_per_second);
-  stop_at_ = Now() + scenario_.stop_after;
   result_.servers.resize(scenario_.job.servers);
 }
 
 void Cluster::CrashAfter(const std::string& name, absl::Duration after) {
   crashes_.emplace(Now() + after, name);
+}
+
+void Cluster::StopAfter(const std::string& name, absl::Duration after) {
+  stops_.emplace(Now() + after, name);
 }
 
 RunResult Cluster::Run() {
@@ -205,9 +208,10 @@ bool Cluster::Over() const {
 }
 
 absl::Time Cluster::NextTime() const {
-  absl::Time next =
-      std::min({network_.NextEventTime(), next_break_, next_cut_, stop_at_});
+  absl::Time next = std::min({network_.NextEventTime(), next_break_, next_cut_,
+                              stop_at_.value_or(absl::InfiniteFuture())});
   if (!crashes_.empty()) next = std::min(next, crashes_.begin()->first);
+  if (!stops_.empty()) next = std::min(next, stops_.begin()->first);
   if (!heals_.empty()) next = std::min(next, heals_.begin()->first);
   for (const auto& [name, process] : processes_) {
     next = std::min(next, process->NextTime());
@@ -279,9 +283,17 @@ void Cluster::DoFaults() {
     Crash(crashes_.begin()->second);
     crashes_.erase(crashes_.begin());
   }
+  while (!stops_.empty() && stops_.begin()->first <= Now()) {
+    const auto it = processes_.find(stops_.begin()->second);
+    if (it != processes_.end()) it->second->RequestStop(Now());
+    stops_.erase(stops_.begin());
+  }
   if (Now() >= next_break_) BreakSomething();
   if (Now() >= next_cut_) CutSomething();
-  if (Now() >= stop_at_) AskToStop();
+  if (!stop_at_ && !result_.ledger.facts.empty()) {
+    stop_at_ = Now() + scenario_.stop_after;
+  }
+  if (stop_at_ && Now() >= *stop_at_) AskSomeToStop();
 }
 
 void Cluster::BreakSomething() {
@@ -309,11 +321,10 @@ void Cluster::CutSomething() {
   heals_.emplace(Now() + longest * random_.Uniform(), std::pair(a, b));
 }
 
-void Cluster::AskToStop() {
+void Cluster::AskSomeToStop() {
   stop_at_ = absl::InfiniteFuture();
   for (int i = 0; i < scenario_.stop_requests; ++i) {
-    const auto it = processes_.find(SomeProcess());
-    if (it != processes_.end()) it->second->RequestStop(Now());
+    StopAfter(SomeProcess(), absl::Milliseconds(100) * random_.Uniform());
   }
 }
 

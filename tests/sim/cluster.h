@@ -51,6 +51,7 @@ class Cluster {
   // Before Run: processes ("server-0", "worker-2") that never start, or crash.
   void NeverStart(const std::string& name) { absent_.insert(name); }
   void CrashAfter(const std::string& name, absl::Duration after);
+  void StopAfter(const std::string& name, absl::Duration after);
 
   RunResult Run();
 
@@ -66,7 +67,7 @@ class Cluster {
   void DoFaults();
   void BreakSomething();
   void CutSomething();
-  void AskToStop();
+  void AskSomeToStop();
   void Bury();
   void Crash(const std::string& name);
   bool Over() const;
@@ -86,9 +87,10 @@ class Cluster {
   RunResult result_;
   std::map<std::string, std::unique_ptr<Process>> processes_;
   std::set<std::string> absent_;
-  std::multimap<absl::Time, std::string> crashes_;
+  std::multimap<absl::Time, std::string> crashes_, stops_;
   std::multimap<absl::Time, std::pair<std::string, std::string>> heals_;
-  absl::Time next_break_, next_cut_, stop_at_;
+  absl::Time next_break_, next_cut_;
+  std::optional<absl::Time> stop_at_;  // once there is a lease
 };
 
 }  // namespace parapet::sim

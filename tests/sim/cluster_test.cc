@@ -48,20 +48,20 @@ class SimulatedCluster : public ::testing::Test {
 
 TEST_F(SimulatedCluster, CalmNetwork) {
   if (!CheckMood(20, Mood::kCalm)) return;
-  EXPECT_EQ(left_out_, 0);
-  EXPECT_GT(abstained_, 0);
+  EXPECT_EQ(left_out_, 0u);
+  EXPECT_GT(abstained_, 0u);
 }
 
 TEST_F(SimulatedCluster, BrokenConnections) {
   if (!CheckMood(50, Mood::kBroken)) return;
-  EXPECT_EQ(left_out_, 0);
-  EXPECT_GT(broken_runs_, 40);
+  EXPECT_EQ(left_out_, 0u);
+  EXPECT_GT(broken_runs_, 40u);
 }
 
 TEST_F(SimulatedCluster, MissingWorkers) {
   if (!CheckMood(50, Mood::kMissing)) return;
-  EXPECT_GT(left_out_, 50);
-  EXPECT_GT(exceptions_, 0);
+  EXPECT_GT(left_out_, 50u);
+  EXPECT_GT(exceptions_, 0u);
 }
 
 TEST_F(SimulatedCluster, HostileWorkers) {
@@ -69,20 +69,20 @@ TEST_F(SimulatedCluster, HostileWorkers) {
   for (Code code : {Code::kProtocol, Code::kJobDiffers, Code::kUnknownPeer,
                     Code::kWrongSession, Code::kBadChunk, Code::kEquivocation,
                     Code::kOverCredit, Code::kBadSamples}) {
-    EXPECT_GT(refused_[code], 0) << NameOf(code);
+    EXPECT_GT(refused_[code], 0u) << NameOf(code);
   }
 }
 
 TEST_F(SimulatedCluster, Quorum) {
   if (!CheckMood(20, Mood::kQuorum)) return;
-  EXPECT_GT(left_out_, 20);
-  EXPECT_GT(exceptions_, 0);
+  EXPECT_GT(left_out_, 20u);
+  EXPECT_GT(exceptions_, 0u);
 }
 
 TEST_F(SimulatedCluster, Mixed) {
   if (!CheckMood(60, Mood::kMixed)) return;
-  EXPECT_GT(left_out_, 60);
-  EXPECT_GT(exceptions_, 0);
+  EXPECT_GT(left_out_, 60u);
+  EXPECT_GT(exceptions_, 0u);
 }
 
 }  // namespace

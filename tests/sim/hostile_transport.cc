@@ -37,7 +37,9 @@ absl::Status HostileTransport::Send(net::ConnectionId to,
       message.ok() && std::holds_alternative<PushMessage>(message->body);
   const bool mischief = push && random_.Below(3) == 0;
   if (mischief) Before(to, *message);
-  if (random_.Below(50) == 0) SendGarbage(to, header);
+  // Not before it has joined: without it the job would never begin.
+  pushed_ = pushed_ || push;
+  if (pushed_ && random_.Below(40) == 0) SendGarbage(to, header);
   const absl::Status sent = inner_->Send(to, header, std::move(payload));
   if (sent.ok() && mischief) After(to, *message);
   return sent;

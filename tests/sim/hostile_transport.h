@@ -60,6 +60,7 @@ class HostileTransport final : public net::Transport {
   WireLimits limits_;
   Random random_;
   Encoder encoder_;
+  bool pushed_ = false;
 };
 
 // Somebody who belongs to no job: connects, and sends what he likes.

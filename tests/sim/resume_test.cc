@@ -30,12 +30,6 @@ Scenario Rearranged(const Scenario& from, uint64_t seed) {
   return scenario;
 }
 
-// Asked to stop before everybody had come: there was no job.
-bool StoppedTooEarly(const RunResult& result) {
-  return !result.hung && result.servers[0] &&
-         result.servers[0]->code == Code::kStopped;
-}
-
 class SameBits : public ::testing::Test {
  protected:
   // The weights at the end of a run that nobody stops.
@@ -65,8 +59,9 @@ TEST_F(SameBits, WhateverTheServersTheChunksAndTheOrder) {
 // Legs of a random length until the job is over, each on other servers.
 void SameBits::StopAndResume(uint64_t seed) {
   Random random(MixKey(seed, 8));
-  Scenario scenario =
-      MakeScenario(seed, random.Below(2) == 0 ? Mood::kCalm : Mood::kBroken);
+  // On a calm network: where links break, a worker may miss a deadline, and
+  // then other bits are right.
+  Scenario scenario = MakeScenario(seed, Mood::kCalm);
   scenario.snapshot.dir = "/snapshots";
   const std::vector<float> weights = Undisturbed(scenario);
   MemoryDisk disk;
@@ -74,12 +69,11 @@ void SameBits::StopAndResume(uint64_t seed) {
   std::optional<Snapshot> resume;
   for (uint64_t term = 1; term <= 20; ++term) {
     Scenario leg = Rearranged(scenario, random.Next64());
-    leg.stop_after = absl::Milliseconds(300 + random.Below(700));
+    leg.stop_after = absl::Milliseconds(random.Below(800));
     leg.stop_requests = 1 + static_cast<int>(random.Below(6));
     if (term >= 6) leg.stop_after = absl::InfiniteDuration();
     const RunResult result =
         Cluster(leg, device_.get(), &disk, resume, term).Run();
-    if (StoppedTooEarly(result)) continue;
     Report(CheckRun(leg, result, &reference), leg, result);
     Report(CheckSnapshot(leg, disk, reference), leg, result);
     if (HasFailure()) return;

@@ -49,7 +49,8 @@ struct Scenario {
   bool stranger = false;  // somebody sends garbage to every server
   // Whether workers without a fault may be left out: a quorum does not wait.
   bool may_lose_honest = false;
-  // When the job is asked to stop, and how many processes are.
+  // When the job is asked to stop, counted from its first lease, and how many
+  // processes are.
   absl::Duration stop_after = absl::InfiniteDuration();
   int stop_requests = 1;
   // Past this the run counts as hung.

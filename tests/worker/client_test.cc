@@ -63,8 +63,8 @@ TEST_F(ClientTest, ABrokenTransportEndsIt) {
 TEST_F(ClientTest, TheEndIsASnapshotAndAGoodbye) {
   Client& client = Joined();
   Servers().GiveVersion(0);
-  Servers().GiveLease(0, 0, {{Mark::Kind::kStop, 0},
-                             {Mark::Kind::kSnapshot, 0}});
+  Servers().GiveLease(0, 0,
+                      {{Mark::Kind::kStop, 0}, {Mark::Kind::kSnapshot, 0}});
   const Client::Next next = NextOf(client);
   EXPECT_EQ(next.kind, Client::Next::Kind::kEnd);
   EXPECT_EQ(next.version, 0u);
@@ -253,8 +253,7 @@ TEST_F(ClientTest, WhoIsLeftBehindBeginsAnew) {
     Servers().GiveVersion(4);
   });
   std::vector<float> weights(kElements, -1);
-  EXPECT_TRUE(
-      absl::IsAborted(client.Fetch({0, kElements}, weights.data())));
+  EXPECT_TRUE(absl::IsAborted(client.Fetch({0, kElements}, weights.data())));
   EXPECT_TRUE(absl::IsAborted(client.Await({35, 36})));
   later.join();
   EXPECT_EQ(NextOf(client).version, 4u);
@@ -307,8 +306,8 @@ TEST_F(ClientTest, AChunkIsSentWhenAllOfItIsFinal) {
     const std::vector<float> values = FloatsOf(push.data);
     ASSERT_EQ(static_cast<int64_t>(values.size()), range.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      EXPECT_EQ(values[i], static_cast<float>(range.begin) +
-                               static_cast<float>(i));
+      EXPECT_EQ(values[i],
+                static_cast<float>(range.begin) + static_cast<float>(i));
     }
     EXPECT_EQ(push.samples, 4u);
     EXPECT_EQ(push.scale, 1);
@@ -334,8 +333,7 @@ TEST_F(ClientTest, EveryRoundHasAGradientOfItsOwn) {
     Servers().Wait<PushMessage>(5 * (round + 1));
   }
   for (const auto& [server, push] : Servers().Wait<PushMessage>(15)) {
-    EXPECT_THAT(FloatsOf(push.data),
-                Each(static_cast<float>(push.round + 1)));
+    EXPECT_THAT(FloatsOf(push.data), Each(static_cast<float>(push.round + 1)));
   }
 }
 

@@ -94,7 +94,8 @@ class SessionTesting {
       now_ = std::min(until, now_ + absl::Milliseconds(10));
       SessionEffects some = Tick();
       for (const auto& send : EffectsOf<Session::Send>(some)) {
-        const bool ping = std::holds_alternative<PingMessage>(send.message.body);
+        const bool ping =
+            std::holds_alternative<PingMessage>(send.message.body);
         if (ping && answers) Hear(send.link, PongMessage{0, 0});
       }
       for (auto& effect : some) all.push_back(std::move(effect));
@@ -124,7 +125,8 @@ class SessionTesting {
   }
 
   Payload Bytes(uint64_t version, int64_t chunk) const {
-    const char c = static_cast<char>(version * 16 + static_cast<uint64_t>(chunk));
+    const char c =
+        static_cast<char>(version * 16 + static_cast<uint64_t>(chunk));
     return Payload::FromString(std::string(kChunk * 4, c));
   }
   SessionEffects Weights(uint64_t version, int64_t chunk, uint64_t credit = 0) {

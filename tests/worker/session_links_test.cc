@@ -104,8 +104,7 @@ TEST(SessionLinkTest, SilenceOfAServerClosesAllItsLinks) {
   for (const auto& e : EffectsOf<Session::Close>(all)) {
     closed.push_back(e.link);
   }
-  EXPECT_THAT(closed,
-              ElementsAre(LinkKey{1, 0}, LinkKey{1, 1}, LinkKey{1, 2}));
+  EXPECT_THAT(closed, ElementsAre(LinkKey{1, 0}, LinkKey{1, 1}, LinkKey{1, 2}));
   EXPECT_FALSE(t.session().finished());
   EXPECT_EQ(ConnectsTo({1, 0}, all) +
                 ConnectsTo({1, 0}, t.PassTime(absl::Milliseconds(50))),
@@ -209,8 +208,8 @@ TEST(SessionWaitTest, ALostLeadEndsIt) {
   ASSERT_THAT(finish, SizeIs(1));
   EXPECT_EQ(finish[0].code, Code::kLost);
   EXPECT_EQ(ExitCodeOf(finish[0].code), 3);
-  EXPECT_THAT(finish[0].words,
-              testing::AllOf(HasSubstr("the lead is lost"), HasSubstr("cable")));
+  EXPECT_THAT(finish[0].words, testing::AllOf(HasSubstr("the lead is lost"),
+                                              HasSubstr("cable")));
 }
 
 TEST(SessionWaitTest, ASilentLeadIsLostToo) {
@@ -247,8 +246,7 @@ TEST(SessionWaitTest, SaysWhichServersItWaitsToBeConnectedTo) {
   t.Open({0, 0});
   t.Down({1, 0});
   const std::string words = Logged(t.PassTime(absl::Milliseconds(10050)));
-  EXPECT_THAT(words,
-              HasSubstr("waits to be connected to server 1 (cable)"));
+  EXPECT_THAT(words, HasSubstr("waits to be connected to server 1 (cable)"));
   EXPECT_THAT(words, Not(HasSubstr("server 0")));
 }
 

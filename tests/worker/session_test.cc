@@ -55,8 +55,7 @@ TEST(SessionJoinTest, OnceAdmittedEveryLinkIsOpenedWithTheToken) {
   SessionTesting t(2);
   t.Tick();
   t.Up({0, 0});
-  const SessionEffects all =
-      t.Hear({0, 0}, WelcomeMessage{7, "snap/step-7"});
+  const SessionEffects all = t.Hear({0, 0}, WelcomeMessage{7, "snap/step-7"});
   const auto admitted = EffectsOf<Session::Admitted>(all);
   ASSERT_THAT(admitted, SizeIs(1));
   EXPECT_EQ(admitted[0].version, 7u);
@@ -97,9 +96,8 @@ TEST(SessionJoinTest, ARefusalEndsIt) {
   SessionTesting t;
   t.Tick();
   t.Up({0, 0});
-  const auto finish = EffectsOf<Session::Finish>(
-      t.Do(Session::MessageIn{
-          {0, 0}, {0, 0, RefuseMessage{Code::kJobDiffers, "batch=8"}}}));
+  const auto finish = EffectsOf<Session::Finish>(t.Do(Session::MessageIn{
+      {0, 0}, {0, 0, RefuseMessage{Code::kJobDiffers, "batch=8"}}}));
   ASSERT_THAT(finish, SizeIs(1));
   EXPECT_EQ(finish[0].code, Code::kJobDiffers);
   EXPECT_THAT(finish[0].words, HasSubstr("batch=8"));
@@ -122,11 +120,8 @@ TEST(SessionJoinTest, ALaterRefusalIsOnlyLogged) {
 TEST(SessionJoinTest, MessagesOfAnotherLifeAreIgnored) {
   SessionTesting t;
   t.Join();
-  for (const auto& [term, token] :
-       std::vector<std::pair<uint64_t, uint64_t>>{
-           {SessionTesting::kTerm, 1},
-           {1, SessionTesting::kToken},
-           {0, 0}}) {
+  for (const auto& [term, token] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {SessionTesting::kTerm, 1}, {1, SessionTesting::kToken}, {0, 0}}) {
     const Message bye{term, token, ByeMessage{Code::kOk, ""}};
     EXPECT_THAT(t.Do(Session::MessageIn{{0, 0}, bye}), IsEmpty());
   }
@@ -221,8 +216,7 @@ TEST(SessionReceiveTest, TheMarkMayComeAfterTheVersion) {
   t.AllWeights(0);
   const std::vector<Mark> marks = {{Mark::Kind::kStop, 0},
                                    {Mark::Kind::kHash, 0}};
-  EXPECT_THAT(EffectsOf<Session::HashVersion>(t.Lease(0, 0, marks)),
-              SizeIs(1));
+  EXPECT_THAT(EffectsOf<Session::HashVersion>(t.Lease(0, 0, marks)), SizeIs(1));
   EXPECT_THAT(t.Lease(0, 0, marks), IsEmpty());
 }
 
@@ -373,8 +367,7 @@ TEST(SessionAbstainTest, EveryServerHearsOfIt) {
   t.Join();
   const SessionEffects all = t.Do(Session::AbstainIn{0});
   for (int server : {0, 1}) {
-    const auto abstain =
-        SentOn<AbstainMessage>(LinkKey{server, 1}, all);
+    const auto abstain = SentOn<AbstainMessage>(LinkKey{server, 1}, all);
     ASSERT_THAT(abstain, SizeIs(1));
     EXPECT_EQ(abstain[0].round, 0u);
   }
@@ -402,10 +395,9 @@ TEST(SessionAbstainTest, AlsoOnALinkWithoutChunks) {
   EXPECT_THAT(Sent<AbstainMessage>(t.Do(Session::AbstainIn{0})), SizeIs(1));
   t.PassTime(absl::Milliseconds(20));
   t.Open({1, 1});
-  EXPECT_THAT(
-      SentOn<AbstainMessage>(LinkKey{1, 1},
-                             t.Need({1, 1}, 0, 3, {false, false, false})),
-      SizeIs(1));
+  EXPECT_THAT(SentOn<AbstainMessage>(
+                  LinkKey{1, 1}, t.Need({1, 1}, 0, 3, {false, false, false})),
+              SizeIs(1));
 }
 
 TEST(SessionAbstainTest, TheNextRoundIsPushedAgain) {
