@@ -70,9 +70,9 @@ enum class StageKind : uint8_t {
 struct StageInfo {
   std::string name;
   StageKind kind = StageKind::kDistance;
-  std::string formula, limits, cost, paper;
-  std::vector<OptionSpec> options;
-  std::function<std::unique_ptr<Stage>(const Options&)> make;
+  std::string formula = "", limits = "", cost = "", paper = "";
+  std::vector<OptionSpec> options = {};
+  std::function<std::unique_ptr<Stage>(const Options&)> make = nullptr;
 };
 
 }  // namespace parapet::rules

@@ -1,6 +1,7 @@
 #ifndef PARAPET_SERVER_RULES_VERTEX_COVER_H_
 #define PARAPET_SERVER_RULES_VERTEX_COVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
