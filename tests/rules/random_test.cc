@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "common/rng.h"
@@ -30,17 +30,23 @@ std::string ChainText(const std::vector<Step>& steps) {
 }
 
 // Each value times 1 + noise * a number in [-1, 1).
+reference::Matrix Disturbed(reference::Matrix x, double noise, Random& random) {
+  for (reference::Vector& row : x) {
+    for (double& value : row) value *= 1 + noise * (2 * random.Uniform() - 1);
+  }
+  return x;
+}
+
+// What the reference makes of a round, with noise on the rows before every step.
 reference::Vector Expected(const std::vector<Step>& steps, const Round& round, double noise = 0) {
   Random random(99);
   reference::Matrix x;
-  for (const auto& row : round.rows) {
-    x.emplace_back(row.begin(), row.end());
-    for (double& value : x.back()) value *= 1 + noise * (2 * random.Uniform() - 1);
-  }
-  reference::Vector prev(round.prev.begin(), round.prev.end());
+  for (const auto& row : round.rows) x.emplace_back(row.begin(), row.end());
+  const reference::Vector prev(round.prev.begin(), round.prev.end());
   for (size_t k = 0; k + 1 < steps.size(); ++k) {
-    x = reference::Mix(steps[k].name, x, round.f, steps[k].option);
+    x = reference::Mix(steps[k].name, Disturbed(x, noise, random), round.f, steps[k].option);
   }
+  x = Disturbed(x, noise, random);
   return reference::Rule(steps.back().name, x, round.f, steps.back().option, prev);
 }
 
@@ -56,8 +62,8 @@ double Largest(const Round& round) {
 // the worst, and rules that weight by them carry that to the result, in units of the rows.
 constexpr double kTolerance = 4e-6;
 
-// A rule that chooses can hang on less than a distance's rounding (after clip all norms are equal): its
-// answer is nobody's to say if the reference itself changes with the inputs' last digits.
+// A rule that chooses can hang on less than a distance's rounding (nnm makes rows that are equally far
+// apart): its answer is nobody's to say if the reference itself changes with the last digits.
 bool Settled(const std::vector<Step>& steps, const Round& round, const reference::Vector& expected,
              double tolerance) {
   for (double noise : {1e-6, -1e-6}) {
@@ -120,6 +126,7 @@ void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
   int compared = 0, tried = 0;
   for (int n = 1; n <= 40; ++n) {
     for (int f = 0; 2 * f < n; ++f) {
+      if (n > 12 && f > 1 && f % 4 != n % 4 && 2 * f + 2 < n) continue;  // some, for time
       if (!chain.CheckJob(n, f).ok() || !Affordable(steps, n, f)) continue;
       const uint64_t seed = MixKey(kSeed, n * 100 + f);
       const int d = 1 + 2 * static_cast<int>(seed % 4);
@@ -135,8 +142,7 @@ void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
     }
   }
   EXPECT_GE(tried, 30) << ChainText(steps);
-  RecordProperty("compared", absl::StrCat(compared, " of ", tried));
-  std::cout << ChainText(steps) << ": " << compared << " of " << tried << "\n";
+  EXPECT_GE(compared, tried * 3 / 4) << ChainText(steps) << " of " << tried;
 }
 
 const Step kNnm{"nnm"}, kArc{"arc"}, kClip{"clip", 2, "clip(2.0)"}, kBuckets{"bucketing", 2, "bucketing(2)"};
@@ -184,13 +190,17 @@ std::vector<std::vector<Step>> Chains() {
                                   {"krum"}, {"multi_krum"}, {"bulyan"}, {"cge"}, {"mda"}, {"caf"},
                                   kWeiszfeld, kCenteredClip};
   for (const Step& before : {kNnm, kArc, kClip, kBuckets}) {
-    for (const Step& rule : last) chains.push_back({before, rule});
+    for (const Step& rule : last) {
+      // Clipped rows all have one norm: which cge keeps is a tie broken by rounding.
+      const bool clips = before.name == "clip" || before.name == "arc";
+      if (!clips || rule.name != "cge") chains.push_back({before, rule});
+    }
   }
   chains.push_back({kClip, kNnm, {"trimmed_mean"}});
   chains.push_back({kArc, kNnm, {"median"}});
   chains.push_back({kBuckets, kNnm, {"krum"}});
   chains.push_back({kNnm, kClip, {"monna", 0, "monna(0)"}});
-  chains.push_back({kNnm, kArc, {"fltrust", 0, "fltrust(0)"}});
+  chains.push_back({kArc, {"fltrust", 0, "fltrust(0)"}});
   return chains;
 }
 
