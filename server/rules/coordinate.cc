@@ -58,7 +58,9 @@ double MeanNearest(const T* sorted, int lane, int rows, int f, double center) {
   const auto value = [&](int r) { return static_cast<double>(sorted[r * kLanes + lane]); };
   int begin = 0, end = rows;
   for (int k = 0; k < f; ++k) {
-    if (center - value(begin) > value(end - 1) - center) {
+    // 2 center against the sum of the ends, not the differences: between the two middle values of an
+    // even median the tie is exact.
+    if (2 * center > value(begin) + value(end - 1)) {
       ++begin;
     } else {
       --end;

@@ -19,14 +19,14 @@ Shuffle SecretShuffle(uint64_t secret, uint64_t round);
 
 // What is known of a round when its plan is made.
 struct RoundFacts {
-  std::vector<int> workers;   // ids of the participants, ascending
-  std::vector<bool> finite;   // of each, over all shards; empty: all are
+  std::vector<int> workers;       // ids of the participants, ascending
+  std::vector<bool> finite = {};  // of each, over all shards; empty: all are
   // Of the participants in that order; not read under a chain that needs none (may be null). Rows of
   // participants that are not finite may hold anything. Without a previous aggregate its row is
   // that of zero.
   const Distances* distances = nullptr;
   int f = 0;
-  Shuffle shuffle;            // called by bucketing only
+  Shuffle shuffle = nullptr;  // called by bucketing only
 };
 
 // What the chain makes of a round: a pure function of its arguments.

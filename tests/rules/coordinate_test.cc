@@ -108,7 +108,8 @@ TEST(CoordinateTest, NeighboursKeepTheirBits) {
   for (const char* rule : {"mean", "median", "trimmed_mean", "meamed", "phocas", "sign_vote"}) {
     const auto a = MustAggregate({rule, clean, 2}).values, b = MustAggregate({rule, dirty, 2}).values;
     for (int j = 0; j < 300; ++j) {
-      if (j != 70 && j != 200) ASSERT_EQ(a[j], b[j]) << rule << " " << j;
+      if (j == 70 || j == 200) continue;
+      ASSERT_EQ(a[j], b[j]) << rule << " " << j;
     }
     EXPECT_TRUE(std::isfinite(b[70]) && std::isfinite(b[200]));
   }

@@ -38,8 +38,9 @@ reference::Matrix Disturbed(reference::Matrix x, double noise, Random& random) {
 }
 
 // What the reference makes of a round, with noise on the rows before every step.
-reference::Vector Expected(const std::vector<Step>& steps, const Round& round, double noise = 0) {
-  Random random(99);
+reference::Vector Expected(const std::vector<Step>& steps, const Round& round, double noise = 0,
+                           uint64_t seed = 0) {
+  Random random(seed);
   reference::Matrix x;
   for (const auto& row : round.rows) x.emplace_back(row.begin(), row.end());
   const reference::Vector prev(round.prev.begin(), round.prev.end());
@@ -62,32 +63,37 @@ double Largest(const Round& round) {
 // the worst, and rules that weight by them carry that to the result, in units of the rows.
 constexpr double kTolerance = 4e-6;
 
-// A rule that chooses can hang on less than a distance's rounding (nnm makes rows that are equally far
-// apart): its answer is nobody's to say if the reference itself changes with the last digits.
-bool Settled(const std::vector<Step>& steps, const Round& round, const reference::Vector& expected,
-             double tolerance) {
-  for (double noise : {1e-6, -1e-6}) {
-    const reference::Vector moved = Expected(steps, round, noise);
-    for (size_t j = 0; j < expected.size(); ++j) {
-      if (!(std::abs(moved[j] - expected[j]) <= tolerance)) return false;
-    }
+double Difference(const Outcome& outcome, const reference::Vector& expected) {
+  double most = 0;
+  for (size_t j = 0; j < expected.size(); ++j) {
+    most = std::max(most, std::abs(outcome.values[j] - expected[j]));
   }
-  return true;
+  return most;
 }
 
-void Compare(const std::vector<Step>& steps, Round round, bool exact, int& compared) {
+// A choice can hang on less than a rounding (nnm makes rows that are equally far apart). Then one of
+// the answers that the reference gives when its rows move in their last digits must do.
+bool AgreesOnATie(const std::vector<Step>& steps, const Round& round, const Outcome& outcome,
+                  double tolerance) {
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    if (Difference(outcome, Expected(steps, round, 1e-7, seed)) <= tolerance) return true;
+  }
+  return false;
+}
+
+// Counts in `ties` the rounds that hang on one; where `exact` there is none.
+void Compare(const std::vector<Step>& steps, Round round, bool exact, int& ties) {
   round.rule = ChainText(steps);
   const Outcome outcome = MustAggregate(round);
   const reference::Vector expected = Expected(steps, round);
   ASSERT_EQ(outcome.values.size(), expected.size());
   const double tolerance = kTolerance * std::max(1e-30, Largest(round));
-  if (!exact && !Settled(steps, round, expected, tolerance)) return;
-  ++compared;
-  for (size_t j = 0; j < expected.size(); ++j) {
-    ASSERT_NEAR(outcome.values[j], expected[j], tolerance)
-        << round.rule << " n=" << round.rows.size() << " f=" << round.f
-        << " d=" << expected.size() << " j=" << j;
-  }
+  const double difference = Difference(outcome, expected);
+  if (difference <= tolerance) return;
+  ASSERT_TRUE(!exact && AgreesOnATie(steps, round, outcome, tolerance))
+      << round.rule << " n=" << round.rows.size() << " f=" << round.f << " d=" << expected.size()
+      << ": differs by " << difference << ", over " << tolerance;
+  ++ties;
 }
 
 // Small whole numbers: distances are exact everywhere, so ties are ties.
@@ -123,7 +129,7 @@ constexpr uint64_t kSeed = 20240611;
 // Every n and f; d in turn 1, 3, 5, 7 (the reference's covariance is d x d).
 void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
   const Chain chain = *Chain::Parse(ChainText(steps));
-  int compared = 0, tried = 0;
+  int ties = 0, tried = 0;
   for (int n = 1; n <= 40; ++n) {
     for (int f = 0; 2 * f < n; ++f) {
       if (n > 12 && f > 1 && f % 4 != n % 4 && 2 * f + 2 < n) continue;  // some, for time
@@ -136,13 +142,13 @@ void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
       round.permutation.resize(n);
       for (int i = 0; i < n; ++i) round.permutation[i] = i;  // the reference's order
       SCOPED_TRACE(absl::StrCat("seed ", seed));
-      Compare(steps, round, exact, compared);
+      Compare(steps, round, exact, ties);
       if (testing::Test::HasFatalFailure()) return;
       ++tried;
     }
   }
   EXPECT_GE(tried, 30) << ChainText(steps);
-  EXPECT_GE(compared, tried * 3 / 4) << ChainText(steps) << " of " << tried;
+  EXPECT_LE(ties, tried / 10) << ChainText(steps) << " of " << tried;
 }
 
 const Step kNnm{"nnm"}, kArc{"arc"}, kClip{"clip", 2, "clip(2.0)"}, kBuckets{"bucketing", 2, "bucketing(2)"};
@@ -212,14 +218,14 @@ INSTANTIATE_TEST_SUITE_P(All, ChainTest, testing::ValuesIn(Chains()), [](const a
 
 // More coordinates than a tile of sums, a tile of columns and a leaf, and none a multiple of another.
 TEST(LongVectorTest, AgreesWithTheReference) {
-  int compared = 0;
+  int ties = 0;
   for (const Step& step : {Step{"krum"}, Step{"trimmed_mean"}, Step{"phocas"}, kWeiszfeld, kCenteredClip}) {
     Round round{"", NormalRows(9, 1031, kSeed), 2};
     round.prev = NormalRows(1, 1031, kSeed + 1)[0];
     round.leaf = 300;
     round.shards = 2;
-    Compare({step}, round, true, compared);
-    Compare({kNnm, step}, round, true, compared);
+    Compare({step}, round, true, ties);
+    Compare({kNnm, step}, round, true, ties);
   }
 }
 

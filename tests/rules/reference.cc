@@ -49,6 +49,7 @@ Matrix Lowest(const Matrix& x, const Vector& values, int count) {
     return values[a] != values[b] ? values[a] < values[b] : a < b;
   });
   rows.resize(count);
+  std::sort(rows.begin(), rows.end());  // so that means of the same rows are equal bit for bit
   return Take(x, rows);
 }
 
