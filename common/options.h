@@ -11,7 +11,8 @@
 
 namespace parapet {
 
-// Names with options in parentheses, as flags write them: "clip(2.0) + geometric_median(nu=0.1)".
+// Names with options in parentheses, as flags write them: "clip(2.0) +
+// geometric_median(nu=0.1)".
 
 // One name with its options as written. A bare value ("2.0") has an empty key.
 struct Call {
@@ -22,8 +23,9 @@ struct Call {
   std::vector<Argument> arguments;
 };
 
-// Splits `text` at each '+' outside parentheses. At most 1024 characters and 8 calls. Names and keys
-// are letters, digits and '_'. InvalidArgument says what was expected and where.
+// Splits `text` at each '+' outside parentheses. At most 1024 characters and 8
+// calls. Names and keys are letters, digits and '_'. InvalidArgument says what
+// was expected and where.
 absl::StatusOr<std::vector<Call>> ParseCalls(absl::string_view text);
 
 // An option that a name takes. Bare values are given to the options in order.
@@ -45,8 +47,10 @@ struct OptionSpec {
 // The options of one call, checked against its specs.
 class Options {
  public:
-  // InvalidArgument in words: an option that is unknown, given twice, missing or out of range.
-  static absl::StatusOr<Options> Create(const Call& call, const std::vector<OptionSpec>& specs);
+  // InvalidArgument in words: an option that is unknown, given twice, missing
+  // or out of range.
+  static absl::StatusOr<Options> Create(const Call& call,
+                                        const std::vector<OptionSpec>& specs);
 
   bool Has(const std::string& name) const { return values_.count(name) != 0; }
   // The option as a number, or `fallback` if it was not given or is a word.

@@ -27,7 +27,8 @@ std::vector<AttackInfo> AllAttacks() {
   const OptionSpec s{.name = "s"}, tau{.name = "tau"};
   const OptionSpec z{.name = "z", .words = {"auto"}};
   const OptionSpec deviation{.name = "deviation", .least = 0};
-  const OptionSpec worker{.name = "i", .kind = OptionSpec::Kind::kInteger, .least = 0};
+  const OptionSpec worker{
+      .name = "i", .kind = OptionSpec::Kind::kInteger, .least = 0};
   return {{"none", Kind::kNone},
           {"sign_flip", Kind::kSignFlip, {s}, 10},
           {"ipm", Kind::kIpm, {tau}, 10},
@@ -48,20 +49,25 @@ std::vector<AttackInfo> AllAttacks() {
           {"flood", Kind::kFlood}};
 }
 
-absl::Status UnknownAttack(absl::string_view name, const std::vector<AttackInfo>& attacks) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there is no attack '", name, "'; expected one of ",
-      absl::StrJoin(attacks, ", ", [](std::string* out, const AttackInfo& info) {
-        absl::StrAppend(out, info.name);
-      })));
+absl::Status UnknownAttack(absl::string_view name,
+                           const std::vector<AttackInfo>& attacks) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no attack '", name, "'; expected one of ",
+                   absl::StrJoin(attacks, ", ",
+                                 [](std::string* out, const AttackInfo& info) {
+                                   absl::StrAppend(out, info.name);
+                                 })));
 }
 
-// Mean and standard deviation of the honest vectors, and what min_max and min_sum make of them.
+// Mean and standard deviation of the honest vectors, and what min_max and
+// min_sum make of them.
 class Crowd {
  public:
   explicit Crowd(const AttackView& view)
-      : view_(view), h_(static_cast<double>(view.honest.size())),
-        mu_(view.elements), sigma_(view.elements) {
+      : view_(view),
+        h_(static_cast<double>(view.honest.size())),
+        mu_(view.elements),
+        sigma_(view.elements) {
     for (int64_t j = 0; j < view.elements; ++j) Describe(j);
   }
 
@@ -74,12 +80,13 @@ class Crowd {
     }
   }
 
-  // The largest gamma with which the vector is no farther from any honest one than the honest
-  // vectors are from each other.
+  // The largest gamma with which the vector is no farther from any honest one
+  // than the honest vectors are from each other.
   double MinMaxGamma() const {
     double diameter = 0;
     for (const float* a : view_.honest) {
-      for (const float* b : view_.honest) diameter = std::max(diameter, SquaredDistance(a, b));
+      for (const float* b : view_.honest)
+        diameter = std::max(diameter, SquaredDistance(a, b));
     }
     double gamma = std::numeric_limits<double>::infinity();
     for (const float* x : view_.honest) {
@@ -113,7 +120,8 @@ class Crowd {
     double sum = 0, squares = 0;
     for (const float* x : view_.honest) sum += x[j];
     mu_[j] = sum / h_;
-    for (const float* x : view_.honest) squares += (x[j] - mu_[j]) * (x[j] - mu_[j]);
+    for (const float* x : view_.honest)
+      squares += (x[j] - mu_[j]) * (x[j] - mu_[j]);
     sigma_[j] = h_ > 1 ? std::sqrt(squares / (h_ - 1)) : 0;
   }
 
@@ -135,9 +143,11 @@ class Crowd {
     return offset;
   }
 
-  // The larger root gamma of S gamma^2 - 2 along gamma - room = 0; 0 if the honest all agree.
+  // The larger root gamma of S gamma^2 - 2 along gamma - room = 0; 0 if the
+  // honest all agree.
   double Solve(double along, double room) const {
-    const double s = std::inner_product(sigma_.begin(), sigma_.end(), sigma_.begin(), 0.0);
+    const double s =
+        std::inner_product(sigma_.begin(), sigma_.end(), sigma_.begin(), 0.0);
     if (s == 0) return 0;
     return (along + std::sqrt(std::max(0.0, along * along + s * room))) / s;
   }
@@ -148,7 +158,8 @@ class Crowd {
 };
 
 void Scale(double factor, const AttackView& view, float* out) {
-  for (int64_t j = 0; j < view.elements; ++j) out[j] = static_cast<float>(factor * view.own[j]);
+  for (int64_t j = 0; j < view.elements; ++j)
+    out[j] = static_cast<float>(factor * view.own[j]);
 }
 
 void WriteNoise(double deviation, const AttackView& view, float* out) {
@@ -160,11 +171,13 @@ void WriteNoise(double deviation, const AttackView& view, float* out) {
 
 void WriteMean(double factor, const AttackView& view, float* out) {
   const Crowd crowd(view);
-  for (int64_t j = 0; j < view.elements; ++j) out[j] = static_cast<float>(factor * crowd.mu()[j]);
+  for (int64_t j = 0; j < view.elements; ++j)
+    out[j] = static_cast<float>(factor * crowd.mu()[j]);
 }
 
 absl::Status WriteMimic(int target, const AttackView& view, float* out) {
-  const auto found = std::find(view.honest_ids.begin(), view.honest_ids.end(), target);
+  const auto found =
+      std::find(view.honest_ids.begin(), view.honest_ids.end(), target);
   if (found == view.honest_ids.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat("mimic: worker ", target, " is not an honest worker"));
@@ -174,7 +187,8 @@ absl::Status WriteMimic(int target, const AttackView& view, float* out) {
   return absl::OkStatus();
 }
 
-absl::Status WriteAlie(const Attack& attack, const AttackView& view, float* out) {
+absl::Status WriteAlie(const Attack& attack, const AttackView& view,
+                       float* out) {
   double z = attack.strength;
   if (attack.automatic) {
     absl::StatusOr<double> chosen = AlieZ(view.n, view.f);
@@ -187,7 +201,9 @@ absl::Status WriteAlie(const Attack& attack, const AttackView& view, float* out)
 
 void WriteExtreme(const Attack& attack, const AttackView& view, float* out) {
   const Crowd crowd(view);
-  crowd.Write(attack.kind == Kind::kMinMax ? crowd.MinMaxGamma() : crowd.MinSumGamma(), out);
+  crowd.Write(
+      attack.kind == Kind::kMinMax ? crowd.MinMaxGamma() : crowd.MinSumGamma(),
+      out);
 }
 
 }  // namespace
@@ -201,12 +217,14 @@ absl::StatusOr<Attack> ParseAttack(absl::string_view text) {
   absl::StatusOr<std::vector<Call>> calls = ParseCalls(text);
   if (!calls.ok()) return calls.status();
   if (calls->size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("expected one attack, found '", text, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one attack, found '", text, "'"));
   }
   const Call& call = calls->front();
   const std::vector<AttackInfo> attacks = AllAttacks();
-  const auto info = std::find_if(attacks.begin(), attacks.end(),
-                                 [&](const AttackInfo& one) { return one.name == call.name; });
+  const auto info = std::find_if(
+      attacks.begin(), attacks.end(),
+      [&](const AttackInfo& one) { return one.name == call.name; });
   if (info == attacks.end()) return UnknownAttack(call.name, attacks);
   absl::StatusOr<Options> options = Options::Create(call, info->options);
   if (!options.ok()) return options.status();
@@ -221,10 +239,12 @@ absl::StatusOr<Attack> ParseAttack(absl::string_view text) {
 
 absl::StatusOr<double> AlieZ(int n, int f) {
   const int supporters = n / 2 + 1 - f, honest = n - f;
-  const double p = honest > 0 ? static_cast<double>(honest - supporters) / honest : 0;
+  const double p =
+      honest > 0 ? static_cast<double>(honest - supporters) / honest : 0;
   if (supporters <= 0 || p <= 0.5) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "alie(auto) with ", n, " workers and f=", f, " has no z above 0; give one, as in alie(1.5)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("alie(auto) with ", n, " workers and f=", f,
+                     " has no z above 0; give one, as in alie(1.5)"));
   }
   return NormalQuantile(p);
 }
@@ -238,8 +258,11 @@ double NormalQuantile(double p) {
   return 0.5 * (low + high);
 }
 
-absl::Status MakeAttack(const Attack& attack, const AttackView& view, float* out) {
-  const auto fill = [&](float value) { std::fill(out, out + view.elements, value); };
+absl::Status MakeAttack(const Attack& attack, const AttackView& view,
+                        float* out) {
+  const auto fill = [&](float value) {
+    std::fill(out, out + view.elements, value);
+  };
   switch (attack.kind) {
     case Kind::kSignFlip:
       Scale(-attack.strength, view, out);
@@ -271,7 +294,8 @@ absl::Status MakeAttack(const Attack& attack, const AttackView& view, float* out
       WriteExtreme(attack, view, out);
       break;
     default:
-      return absl::InvalidArgumentError("this attack is conduct: it makes no vector");
+      return absl::InvalidArgumentError(
+          "this attack is conduct: it makes no vector");
   }
   return absl::OkStatus();
 }

@@ -14,16 +14,22 @@ void CountBad(int64_t coordinate, ApplyReport& report) {
   if (report.bad_coordinates++ == 0) report.first_bad = coordinate;
 }
 
-// Plans that leave the rows as they are: every coordinate judges its own values.
+// Plans that leave the rows as they are: every coordinate judges its own
+// values.
 class ByCoordinate {
  public:
   ByCoordinate(const Plan& plan, const Shard& shard)
-      : shard_(shard), coordinate_(plan.coordinate), n_(plan.rows()), tile_(size_t(n_) * kLanes) {
-    if (coordinate_.weighted && !shard.samples.empty()) weights_ = shard.samples.data();
+      : shard_(shard),
+        coordinate_(plan.coordinate),
+        n_(plan.rows()),
+        tile_(size_t(n_) * kLanes) {
+    if (coordinate_.weighted && !shard.samples.empty())
+      weights_ = shard.samples.data();
     for (int r = 0; r < n_; ++r) {
       if (weights_ == nullptr || weights_[r] != 0) used_.push_back(r);
     }
-    for (int r : used_) used_weights_.push_back(weights_ == nullptr ? 1 : weights_[r]);
+    for (int r : used_)
+      used_weights_.push_back(weights_ == nullptr ? 1 : weights_[r]);
   }
 
   ApplyReport Run(float* out) {
@@ -31,10 +37,12 @@ class ByCoordinate {
     if (used_.empty()) return NobodyThere(out);
     const ColumnReducer reducer(coordinate_, static_cast<int>(used_.size()));
     for (int64_t begin = 0; begin < shard_.elements; begin += kLanes) {
-      const int count = static_cast<int>(std::min<int64_t>(kLanes, shard_.elements - begin));
+      const int count =
+          static_cast<int>(std::min<int64_t>(kLanes, shard_.elements - begin));
       const bool finite = Load(begin, count);
       float results[kLanes];
-      reducer.ReduceTile(tile_.data(), weights_ ? used_weights_.data() : nullptr, results);
+      reducer.ReduceTile(tile_.data(),
+                         weights_ ? used_weights_.data() : nullptr, results);
       if (!finite) Patch(begin, count, results, report);
       std::copy(results, results + count, out + begin);
     }
@@ -54,7 +62,8 @@ class ByCoordinate {
       float* row = &tile_[k * kLanes];
       std::copy_n(shard_.rows[used_[k]] + begin, count, row);
       std::fill(row + count, row + kLanes, 0.0f);
-      float probe = 0;  // stays 0, or becomes NaN at the first value that is not finite
+      float probe =
+          0;  // stays 0, or becomes NaN at the first value that is not finite
       for (int l = 0; l < kLanes; ++l) probe += row[l] * 0.0f;
       finite &= probe == 0;
     }
@@ -62,7 +71,8 @@ class ByCoordinate {
   }
 
   // Does the coordinates with a value that is not finite again, each by itself.
-  void Patch(int64_t begin, int count, float* results, ApplyReport& report) const {
+  void Patch(int64_t begin, int count, float* results,
+             ApplyReport& report) const {
     std::vector<float> column(used_.size());
     report.bad_values.resize(n_);
     for (int l = 0; l < count; ++l) {
@@ -75,7 +85,8 @@ class ByCoordinate {
       }
       if (finite) continue;
       const double* weights = weights_ ? used_weights_.data() : nullptr;
-      if (!ReduceColumn(coordinate_, column, weights, &results[l])) CountBad(begin + l, report);
+      if (!ReduceColumn(coordinate_, column, weights, &results[l]))
+        CountBad(begin + l, report);
     }
   }
 
@@ -105,7 +116,8 @@ class ByMixing {
     ApplyReport report;
     const ColumnReducer reducer(plan_.coordinate, plan_.mixing.rows);
     for (int64_t begin = 0; begin < shard_.elements; begin += kLanes) {
-      const int count = static_cast<int>(std::min<int64_t>(kLanes, shard_.elements - begin));
+      const int count =
+          static_cast<int>(std::min<int64_t>(kLanes, shard_.elements - begin));
       Load(begin, count);
       Mix();
       float results[kLanes];
@@ -138,7 +150,8 @@ class ByMixing {
     }
   }
 
-  // The tile of M X, summed in the order of the columns. The zero column adds nothing.
+  // The tile of M X, summed in the order of the columns. The zero column adds
+  // nothing.
   void Mix() {
     std::fill(tile_.begin(), tile_.end(), 0.0);
     for (int r = 0; r < plan_.mixing.rows; ++r) {
@@ -166,7 +179,8 @@ ApplyReport ApplyPlan(const Plan& plan, const Shard& shard, float* out) {
     std::fill(out, out + shard.elements, 0.0f);
     return {};
   }
-  return plan.mixes ? ByMixing(plan, shard).Run(out) : ByCoordinate(plan, shard).Run(out);
+  return plan.mixes ? ByMixing(plan, shard).Run(out)
+                    : ByCoordinate(plan, shard).Run(out);
 }
 
 }  // namespace parapet::rules

@@ -26,10 +26,13 @@ class Arc : public Stage {
 StageInfo ArcStage() {
   return {.name = "arc",
           .kind = StageKind::kMixing,
-          .formula = "the floor(2f(n-f)/n) largest norms clipped to the next largest",
+          .formula =
+              "the floor(2f(n-f)/n) largest norms clipped to the next largest",
           .limits = "n > 2f",
           .cost = "n^2 d",
-          .paper = "Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan, Adaptive gradient clipping for robust federated learning, ICLR 2025",
+          .paper =
+              "Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan, Adaptive "
+              "gradient clipping for robust federated learning, ICLR 2025",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Arc>(); }};
 }

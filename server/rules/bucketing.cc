@@ -18,8 +18,10 @@ class Bucketing : public Stage {
     Decision decision;
     decision.mixing = Mixing(RowsOut(view.n()), view.n() + 2);
     for (int bucket = 0; bucket < decision.mixing.rows; ++bucket) {
-      const int begin = bucket * s_, end = std::min(view.n() - begin, s_) + begin;
-      for (int k = begin; k < end; ++k) decision.mixing.at(bucket, order[k]) = 1.0 / (end - begin);
+      const int begin = bucket * s_,
+                end = std::min(view.n() - begin, s_) + begin;
+      for (int k = begin; k < end; ++k)
+        decision.mixing.at(bucket, order[k]) = 1.0 / (end - begin);
     }
     return decision;
   }
@@ -31,16 +33,23 @@ class Bucketing : public Stage {
 }  // namespace
 
 StageInfo BucketingStage() {
-  return {.name = "bucketing",
-          .kind = StageKind::kMixing,
-          .formula = "means of groups of s in a secret random order; n becomes ceil(n/s)",
-          .limits = "n >= 1",
-          .cost = "n^2 d",
-          .paper = "Karimireddy, He, Jaggi, Byzantine-robust learning on heterogeneous datasets via bucketing, ICLR 2022",
-          .options = {{.name = "s", .kind = OptionSpec::Kind::kInteger, .required = true, .least = 1}},
-          .make = [](const Options& options) {
-            return std::make_unique<Bucketing>(options.Integer("s", 1));
-          }};
+  return {
+      .name = "bucketing",
+      .kind = StageKind::kMixing,
+      .formula =
+          "means of groups of s in a secret random order; n becomes ceil(n/s)",
+      .limits = "n >= 1",
+      .cost = "n^2 d",
+      .paper =
+          "Karimireddy, He, Jaggi, Byzantine-robust learning on heterogeneous "
+          "datasets via bucketing, ICLR 2022",
+      .options = {{.name = "s",
+                   .kind = OptionSpec::Kind::kInteger,
+                   .required = true,
+                   .least = 1}},
+      .make = [](const Options& options) {
+        return std::make_unique<Bucketing>(options.Integer("s", 1));
+      }};
 }
 
 }  // namespace parapet::rules

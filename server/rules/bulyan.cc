@@ -6,11 +6,13 @@
 namespace parapet::rules {
 namespace {
 
-// The Krum winner among the rows left, with max(1, left-f-2) neighbours; ties go to the lowest row.
+// The Krum winner among the rows left, with max(1, left-f-2) neighbours; ties
+// go to the lowest row.
 int Winner(const Distances& distances, const std::vector<int>& left, int f) {
   const int neighbours = std::max(1, static_cast<int>(left.size()) - f - 2);
   std::vector<double> scores;
-  for (int i : left) scores.push_back(NeighbourSum(distances, i, left, neighbours));
+  for (int i : left)
+    scores.push_back(NeighbourSum(distances, i, left, neighbours));
   return left[Order(scores)[0]];
 }
 
@@ -40,10 +42,13 @@ class Bulyan : public Stage {
 StageInfo BulyanStage() {
   return {.name = "bulyan",
           .kind = StageKind::kDistance,
-          .formula = "meamed about n-2f picks, each the Krum winner among those left",
+          .formula =
+              "meamed about n-2f picks, each the Krum winner among those left",
           .limits = "n >= 4f+3",
           .cost = "n^2 d + n^3 log n",
-          .paper = "El Mhamdi, Guerraoui, Rouault, The hidden vulnerability of distributed learning in Byzantium, ICML 2018",
+          .paper =
+              "El Mhamdi, Guerraoui, Rouault, The hidden vulnerability of "
+              "distributed learning in Byzantium, ICML 2018",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Bulyan>(); }};
 }

@@ -8,8 +8,8 @@
 namespace parapet::rules {
 namespace {
 
-// The weighted mean's spread: its covariance's top eigenvalue, and each row's squared projection on
-// that eigenvector up to one factor.
+// The weighted mean's spread: its covariance's top eigenvalue, and each row's
+// squared projection on that eigenvector up to one factor.
 struct Spread {
   double value = 0;
   Eigen::ArrayXd projections;
@@ -19,12 +19,14 @@ Spread SpreadOf(const Eigen::MatrixXd& squared, const Eigen::VectorXd& c) {
   const double total = c.sum();
   const Eigen::MatrixXd gram = CentredGram(squared, c / total);
   const Eigen::VectorXd root = c.cwiseSqrt();
-  const Eigenpair top = TopEigenpair(root.asDiagonal() * gram * root.asDiagonal() / total);
+  const Eigenpair top =
+      TopEigenpair(root.asDiagonal() * gram * root.asDiagonal() / total);
   return {top.value, (gram * root.cwiseProduct(top.vector)).array().square()};
 }
 
-// Multiplies each weight by 1 - projection / largest projection. False if there is nothing to tell
-// the rows apart by. The row of the largest gets exactly 0, so at most n calls return true.
+// Multiplies each weight by 1 - projection / largest projection. False if there
+// is nothing to tell the rows apart by. The row of the largest gets exactly 0,
+// so at most n calls return true.
 bool LowerWeights(const Eigen::ArrayXd& projections, Eigen::VectorXd& c) {
   double most = 0;
   for (Eigen::Index i = 0; i < c.size(); ++i) {
@@ -69,10 +71,14 @@ class Caf : public Stage {
 StageInfo CafStage() {
   return {.name = "caf",
           .kind = StageKind::kDistance,
-          .formula = "down-weight along the top eigenvector until n-2f of the weight is left; the mean of least top eigenvalue",
+          .formula =
+              "down-weight along the top eigenvector until n-2f of the weight "
+              "is left; the mean of least top eigenvalue",
           .limits = "n > 2f",
           .cost = "n^2 d + n^4",
-          .paper = "Allouah, Guerraoui, Stephan, Towards trustworthy federated learning with untrusted participants, ICML 2025",
+          .paper =
+              "Allouah, Guerraoui, Stephan, Towards trustworthy federated "
+              "learning with untrusted participants, ICML 2025",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Caf>(); }};
 }

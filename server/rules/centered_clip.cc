@@ -6,7 +6,8 @@ namespace {
 
 class CenteredClip : public Stage {
  public:
-  CenteredClip(double tau, int iterations) : tau_(tau), iterations_(iterations) {}
+  CenteredClip(double tau, int iterations)
+      : tau_(tau), iterations_(iterations) {}
 
   bool needs_previous() const override { return true; }
   absl::StatusOr<Decision> Decide(const View& view) const override {
@@ -15,7 +16,8 @@ class CenteredClip : public Stage {
     Eigen::VectorXd v = Eigen::VectorXd::Unit(n + 2, view.distances.prev());
     for (int iteration = 0; iteration < iterations_; ++iteration) {
       const Eigen::ArrayXd distances = frame.DistancesTo(v).array();
-      // tau / max(tau, distance) is min(1, tau / distance) without a division by 0.
+      // tau / max(tau, distance) is min(1, tau / distance) without a division
+      // by 0.
       const Eigen::VectorXd pull = (tau_ / distances.max(tau_) / n).matrix();
       v *= 1 - pull.sum();
       v.head(n) += pull;
@@ -37,15 +39,21 @@ class CenteredClip : public Stage {
 StageInfo CenteredClipStage() {
   return {.name = "centered_clip",
           .kind = StageKind::kDistance,
-          .formula = "v from prev: v += (1/n) sum (x_i - v) min(1, tau / ||x_i - v||), a few times",
+          .formula =
+              "v from prev: v += (1/n) sum (x_i - v) min(1, tau / ||x_i - "
+              "v||), a few times",
           .limits = "n > 2f, tau > 0",
           .cost = "n^2 d + iterations n^2",
-          .paper = "Karimireddy, He, Jaggi, Learning from history for Byzantine robust optimization, ICML 2021",
+          .paper =
+              "Karimireddy, He, Jaggi, Learning from history for Byzantine "
+              "robust optimization, ICML 2021",
           .options = {{.name = "tau", .above = 0},
-                      {.name = "iterations", .kind = OptionSpec::Kind::kInteger, .least = 1}},
+                      {.name = "iterations",
+                       .kind = OptionSpec::Kind::kInteger,
+                       .least = 1}},
           .make = [](const Options& options) {
-            return std::make_unique<CenteredClip>(options.Number("tau", 1),
-                                                  options.Integer("iterations", 3));
+            return std::make_unique<CenteredClip>(
+                options.Number("tau", 1), options.Integer("iterations", 3));
           }};
 }
 

@@ -27,9 +27,13 @@ StageInfo ClipStage() {
           .formula = "x_i scaled to norm at most c",
           .limits = "n >= 1",
           .cost = "n^2 d",
-          .paper = "Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks, ICML 2013",
+          .paper =
+              "Pascanu, Mikolov, Bengio, On the difficulty of training "
+              "recurrent neural networks, ICML 2013",
           .options = {{.name = "c", .required = true, .above = 0}},
-          .make = [](const Options& options) { return std::make_unique<Clip>(options.Number("c", 1)); }};
+          .make = [](const Options& options) {
+            return std::make_unique<Clip>(options.Number("c", 1));
+          }};
 }
 
 }  // namespace parapet::rules

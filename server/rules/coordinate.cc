@@ -28,14 +28,16 @@ void SumRows(const T* tile, int begin, int end, double* __restrict sums) {
 }
 
 template <typename T>
-void WeightedMean(const T* tile, int rows, const double* weights, double* __restrict result) {
+void WeightedMean(const T* tile, int rows, const double* weights,
+                  double* __restrict result) {
   double total = 0;
   std::fill(result, result + kLanes, 0.0);
   for (int r = 0; r < rows; ++r) {
     if (weights[r] == 0) continue;
     total += weights[r];
     const T* row = tile + r * kLanes;
-    for (int l = 0; l < kLanes; ++l) result[l] += weights[r] * static_cast<double>(row[l]);
+    for (int l = 0; l < kLanes; ++l)
+      result[l] += weights[r] * static_cast<double>(row[l]);
   }
   for (int l = 0; l < kLanes; ++l) result[l] /= total;
 }
@@ -51,15 +53,17 @@ void MedianOfRows(const T* sorted, int rows, double* result) {
   MeanOfRows(sorted, (rows - 1) / 2, rows / 2 + 1, result);
 }
 
-// The mean of the rows - f values of one lane nearest to `center`: the farther end of the sorted
-// values goes f times, the larger value on ties.
+// The mean of the rows - f values of one lane nearest to `center`: the farther
+// end of the sorted values goes f times, the larger value on ties.
 template <typename T>
 double MeanNearest(const T* sorted, int lane, int rows, int f, double center) {
-  const auto value = [&](int r) { return static_cast<double>(sorted[r * kLanes + lane]); };
+  const auto value = [&](int r) {
+    return static_cast<double>(sorted[r * kLanes + lane]);
+  };
   int begin = 0, end = rows;
   for (int k = 0; k < f; ++k) {
-    // 2 center against the sum of the ends, not the differences: between the two middle values of an
-    // even median the tie is exact.
+    // 2 center against the sum of the ends, not the differences: between the
+    // two middle values of an even median the tie is exact.
     if (2 * center > value(begin) + value(end - 1)) {
       ++begin;
     } else {
@@ -73,17 +77,20 @@ double MeanNearest(const T* sorted, int lane, int rows, int f, double center) {
 
 template <typename T>
 void MeansNearest(const T* sorted, int rows, int f, double* centers) {
-  for (int l = 0; l < kLanes; ++l) centers[l] = MeanNearest(sorted, l, rows, f, centers[l]);
+  for (int l = 0; l < kLanes; ++l)
+    centers[l] = MeanNearest(sorted, l, rows, f, centers[l]);
 }
 
 template <typename T>
-void SignVote(const T* tile, int rows, double scale, double* __restrict result) {
+void SignVote(const T* tile, int rows, double scale,
+              double* __restrict result) {
   std::fill(result, result + kLanes, 0.0);
   for (int r = 0; r < rows; ++r) {
     const T* row = tile + r * kLanes;
     for (int l = 0; l < kLanes; ++l) result[l] += (row[l] > 0) - (row[l] < 0);
   }
-  for (int l = 0; l < kLanes; ++l) result[l] = scale * ((result[l] > 0) - (result[l] < 0));
+  for (int l = 0; l < kLanes; ++l)
+    result[l] = scale * ((result[l] > 0) - (result[l] < 0));
 }
 
 bool NeedsOrder(CoordinateOp op) {
@@ -98,8 +105,10 @@ std::vector<std::pair<int, int>> SortingNetwork(int rows) {
     for (int k = p; k >= 1; k /= 2) {
       for (int j = k % p; j + k < rows; j += 2 * k) {
         for (int i = 0; i < k && i + j + k < rows; ++i) {
-          // Comparators within one block of 2p only; those past the end would meet infinities.
-          if ((i + j) / (p * 2) == (i + j + k) / (p * 2)) network.emplace_back(i + j, i + j + k);
+          // Comparators within one block of 2p only; those past the end would
+          // meet infinities.
+          if ((i + j) / (p * 2) == (i + j + k) / (p * 2))
+            network.emplace_back(i + j, i + j + k);
         }
       }
     }
@@ -114,7 +123,8 @@ ColumnReducer::ColumnReducer(const Coordinate& coordinate, int rows)
 
 template <typename T>
 void ColumnReducer::Reduce(T* tile, const double* weights, float* out) const {
-  for (auto [low, high] : network_) CompareExchange(tile + low * kLanes, tile + high * kLanes);
+  for (auto [low, high] : network_)
+    CompareExchange(tile + low * kLanes, tile + high * kLanes);
   const int f = coordinate_.f;
   double result[kLanes];
   switch (coordinate_.op) {
@@ -143,15 +153,18 @@ void ColumnReducer::Reduce(T* tile, const double* weights, float* out) const {
       SignVote(tile, rows_, coordinate_.scale, result);
       break;
   }
-  // + 0.0 makes -0 into +0: which of two zeros a sort puts where is nobody's business.
+  // + 0.0 makes -0 into +0: which of two zeros a sort puts where is nobody's
+  // business.
   for (int l = 0; l < kLanes; ++l) out[l] = static_cast<float>(result[l] + 0.0);
 }
 
-void ColumnReducer::ReduceTile(float* tile, const double* weights, float* out) const {
+void ColumnReducer::ReduceTile(float* tile, const double* weights,
+                               float* out) const {
   Reduce(tile, weights, out);
 }
 
-void ColumnReducer::ReduceTile(double* tile, const double* weights, float* out) const {
+void ColumnReducer::ReduceTile(double* tile, const double* weights,
+                               float* out) const {
   Reduce(tile, weights, out);
 }
 
@@ -160,19 +173,22 @@ bool ReduceColumn(const Coordinate& coordinate, absl::Span<const float> column,
   std::vector<float> tile;
   std::vector<double> kept_weights;
   for (size_t r = 0; r < column.size(); ++r) {
-    if (!std::isfinite(column[r]) || (weights != nullptr && weights[r] == 0)) continue;
+    if (!std::isfinite(column[r]) || (weights != nullptr && weights[r] == 0))
+      continue;
     tile.resize(tile.size() + kLanes, column[r]);
     kept_weights.push_back(weights == nullptr ? 1 : weights[r]);
   }
   *out = 0;
-  const int n = static_cast<int>(column.size()), kept = static_cast<int>(kept_weights.size());
+  const int n = static_cast<int>(column.size()),
+            kept = static_cast<int>(kept_weights.size());
   const bool mean = coordinate.op == CoordinateOp::kMean;
   if (kept == 0 || (!mean && kept < n - coordinate.f)) return false;
   Coordinate lowered = coordinate;
   lowered.f = std::max(0, coordinate.f - (n - kept));
   float results[kLanes];
-  ColumnReducer(lowered, kept).ReduceTile(tile.data(), weights ? kept_weights.data() : nullptr,
-                                          results);
+  ColumnReducer(lowered, kept)
+      .ReduceTile(tile.data(), weights ? kept_weights.data() : nullptr,
+                  results);
   *out = results[0];
   return true;
 }

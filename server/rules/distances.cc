@@ -19,7 +19,8 @@ double SquaredDistance(const Distances& distances, absl::Span<const double> a,
   double sum = 0;
   for (size_t p = 0; p < u.size(); ++p) {
     double inner = 0;
-    for (size_t q = p + 1; q < u.size(); ++q) inner += u[q] * distances(where[p], where[q]);
+    for (size_t q = p + 1; q < u.size(); ++q)
+      inner += u[q] * distances(where[p], where[q]);
     sum += u[p] * inner;
   }
   return -sum;  // each pair was met once, so the half is gone
@@ -65,7 +66,8 @@ Mixing Compose(const Mixing& outer, const Mixing& inner) {
     for (int k = 0; k < inner.rows; ++k) {
       const double weight = outer.at(r, k);
       if (weight == 0) continue;
-      for (int c = 0; c < inner.columns; ++c) product.at(r, c) += weight * inner.at(k, c);
+      for (int c = 0; c < inner.columns; ++c)
+        product.at(r, c) += weight * inner.at(k, c);
     }
     product.at(r, n) += outer.at(r, inner.rows);
     product.at(r, n + 1) += outer.at(r, inner.rows + 1);

@@ -10,10 +10,12 @@ class Dnc : public Stage {
   absl::StatusOr<Decision> Decide(const View& view) const override {
     const Eigen::Index n = view.n();
     const Eigen::MatrixXd gram =
-        CentredGram(SubMatrix(view.distances, Everyone(view.n())), Eigen::VectorXd::Constant(n, 1.0 / view.n()));
+        CentredGram(SubMatrix(view.distances, Everyone(view.n())),
+                    Eigen::VectorXd::Constant(n, 1.0 / view.n()));
     const Eigenpair top = TopEigenpair(gram);
     const Eigen::ArrayXd projections = top.value * top.vector.array().square();
-    return MeanOfLowest({projections.begin(), projections.end()}, view.n() - view.f);
+    return MeanOfLowest({projections.begin(), projections.end()},
+                        view.n() - view.f);
   }
 };
 
@@ -22,10 +24,14 @@ class Dnc : public Stage {
 StageInfo DncStage() {
   return {.name = "dnc",
           .kind = StageKind::kDistance,
-          .formula = "mean without the f largest squared projections on the top singular vector of the centred rows",
+          .formula =
+              "mean without the f largest squared projections on the top "
+              "singular vector of the centred rows",
           .limits = "n > 2f",
           .cost = "n^2 d + n^3",
-          .paper = "Shejwalkar, Houmansadr, Manipulating the Byzantine, NDSS 2021 (without its sampling of coordinates)",
+          .paper =
+              "Shejwalkar, Houmansadr, Manipulating the Byzantine, NDSS 2021 "
+              "(without its sampling of coordinates)",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Dnc>(); }};
 }

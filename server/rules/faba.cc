@@ -6,13 +6,15 @@
 namespace parapet::rules {
 namespace {
 
-// The row among `left` that is farthest from their mean: that of the largest row sum of D, from which
-// the squared distance differs by a factor and a constant. The lowest rows survive ties.
+// The row among `left` that is farthest from their mean: that of the largest
+// row sum of D, from which the squared distance differs by a factor and a
+// constant. The lowest rows survive ties.
 int Farthest(const Distances& distances, const std::vector<int>& left) {
   int farthest = left[0];
   double most = -1;
   for (int i : left) {
-    const double sum = NeighbourSum(distances, i, left, static_cast<int>(left.size()));
+    const double sum =
+        NeighbourSum(distances, i, left, static_cast<int>(left.size()));
     if (sum >= most) farthest = i;
     most = std::max(most, sum);
   }
@@ -39,7 +41,9 @@ class Faba : public Stage {
 StageInfo FabaStage() {
   return {.name = "faba",
           .kind = StageKind::kDistance,
-          .formula = "f times drop the vector farthest from the mean of those left; mean of the rest",
+          .formula =
+              "f times drop the vector farthest from the mean of those left; "
+              "mean of the rest",
           .limits = "n > 2f",
           .cost = "n^2 d",
           .paper = "Xia, Tao, Hao, Li, FABA, IJCAI 2019",

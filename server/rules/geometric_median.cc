@@ -4,7 +4,8 @@
 namespace parapet::rules {
 namespace {
 
-constexpr double kSettled = 1e-12;  // no weight moves by more than this of itself
+constexpr double kSettled =
+    1e-12;  // no weight moves by more than this of itself
 
 class GeometricMedian : public Stage {
  public:
@@ -44,8 +45,10 @@ class GeometricMedian : public Stage {
     return next / next.sum();
   }
 
-  static bool Settled(const Eigen::VectorXd& before, const Eigen::VectorXd& after) {
-    return ((after - before).array().abs() <= kSettled * after.array().abs()).all();
+  static bool Settled(const Eigen::VectorXd& before,
+                      const Eigen::VectorXd& after) {
+    return ((after - before).array().abs() <= kSettled * after.array().abs())
+        .all();
   }
 
   double nu_;
@@ -58,17 +61,25 @@ class GeometricMedian : public Stage {
 StageInfo GeometricMedianStage() {
   return {.name = "geometric_median",
           .kind = StageKind::kDistance,
-          .formula = "smoothed Weiszfeld: z = sum w_i x_i / sum w_i, w_i = 1 / max(nu, ||z - x_i||)",
+          .formula =
+              "smoothed Weiszfeld: z = sum w_i x_i / sum w_i, w_i = 1 / "
+              "max(nu, ||z - x_i||)",
           .limits = "n > 2f",
           .cost = "n^2 d + iterations n^2",
-          .paper = "Pillutla, Kakade, Harchaoui, Robust aggregation for federated learning, IEEE TSP 70, 2022",
+          .paper =
+              "Pillutla, Kakade, Harchaoui, Robust aggregation for federated "
+              "learning, IEEE TSP 70, 2022",
           .options = {{.name = "nu", .above = 0},
-                      {.name = "iterations", .kind = OptionSpec::Kind::kInteger, .least = 1},
-                      {.name = "start", .words = {"mean", "zero"}, .numeric = false}},
+                      {.name = "iterations",
+                       .kind = OptionSpec::Kind::kInteger,
+                       .least = 1},
+                      {.name = "start",
+                       .words = {"mean", "zero"},
+                       .numeric = false}},
           .make = [](const Options& options) {
-            return std::make_unique<GeometricMedian>(options.Number("nu", 1e-6),
-                                                     options.Integer("iterations", 100),
-                                                     options.Word("start", "mean") == "zero");
+            return std::make_unique<GeometricMedian>(
+                options.Number("nu", 1e-6), options.Integer("iterations", 100),
+                options.Word("start", "mean") == "zero");
           }};
 }
 

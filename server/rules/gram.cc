@@ -4,16 +4,19 @@
 
 namespace parapet::rules {
 
-Eigen::MatrixXd SubMatrix(const Distances& distances, absl::Span<const int> rows) {
+Eigen::MatrixXd SubMatrix(const Distances& distances,
+                          absl::Span<const int> rows) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   Eigen::MatrixXd squared(n, n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    for (Eigen::Index j = 0; j < n; ++j) squared(i, j) = distances(rows[i], rows[j]);
+    for (Eigen::Index j = 0; j < n; ++j)
+      squared(i, j) = distances(rows[i], rows[j]);
   }
   return squared;
 }
 
-Eigen::MatrixXd CentredGram(const Eigen::MatrixXd& squared, const Eigen::VectorXd& p) {
+Eigen::MatrixXd CentredGram(const Eigen::MatrixXd& squared,
+                            const Eigen::VectorXd& p) {
   const Eigen::VectorXd to_mean = squared * p;
   const double spread = p.dot(to_mean);
   Eigen::MatrixXd gram = squared;
@@ -29,7 +32,8 @@ Eigenpair TopEigenpair(const Eigen::MatrixXd& symmetric) {
 }
 
 double TopEigenvalue(const Eigen::MatrixXd& symmetric) {
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(symmetric, Eigen::EigenvaluesOnly);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(
+      symmetric, Eigen::EigenvaluesOnly);
   return solver.eigenvalues()[symmetric.rows() - 1];
 }
 

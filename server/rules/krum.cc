@@ -21,7 +21,9 @@ StageInfo KrumStage() {
           .formula = "the x_i with the least sum of its n-f-2 smallest D_ij",
           .limits = "n >= 2f+3",
           .cost = "n^2 d",
-          .paper = "Blanchard, El Mhamdi, Guerraoui, Stainer, Machine learning with adversaries, NeurIPS 2017",
+          .paper =
+              "Blanchard, El Mhamdi, Guerraoui, Stainer, Machine learning with "
+              "adversaries, NeurIPS 2017",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Krum>(); }};
 }

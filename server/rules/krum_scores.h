@@ -12,7 +12,8 @@ inline std::vector<double> KrumScores(const Distances& distances, int f) {
   const std::vector<int> everyone = Everyone(distances.n());
   std::vector<double> scores;
   for (int i : everyone) {
-    scores.push_back(NeighbourSum(distances, i, everyone, distances.n() - f - 2));
+    scores.push_back(
+        NeighbourSum(distances, i, everyone, distances.n() - f - 2));
   }
   return scores;
 }

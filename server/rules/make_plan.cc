@@ -24,21 +24,22 @@ Filtered LeaveOutNotFinite(const RoundFacts& facts) {
     if (facts.finite.empty() || facts.finite[i]) {
       filtered.kept.push_back(static_cast<int>(i));
     } else {
-      filtered.left_out.push_back(
-          {facts.workers[i], Fault::kNotFinite, "sent a value that is not finite"});
+      filtered.left_out.push_back({facts.workers[i], Fault::kNotFinite,
+                                   "sent a value that is not finite"});
     }
   }
   return filtered;
 }
 
-// Those not finite count as the largest norms: `f` is what is left of f after them, so at least one
-// of the f+1 largest is honest.
+// Those not finite count as the largest norms: `f` is what is left of f after
+// them, so at least one of the f+1 largest is honest.
 void LeaveOutAbsurd(const RoundFacts& facts, int f, Filtered& filtered) {
   if (f >= static_cast<int>(filtered.kept.size())) return;
   std::vector<double> norms;
   for (int row : filtered.kept) norms.push_back(facts.distances->Norm(row));
   std::vector<double> sorted = norms;
-  std::nth_element(sorted.begin(), sorted.begin() + f, sorted.end(), std::greater<>());
+  std::nth_element(sorted.begin(), sorted.begin() + f, sorted.end(),
+                   std::greater<>());
   const double most = kAbsurd * sorted[f];
   std::vector<int> kept;
   for (size_t k = 0; k < norms.size(); ++k) {
@@ -48,7 +49,8 @@ void LeaveOutAbsurd(const RoundFacts& facts, int f, Filtered& filtered) {
     }
     filtered.left_out.push_back(
         {facts.workers[filtered.kept[k]], Fault::kAbsurd,
-         absl::StrFormat("sent a vector of norm %.3g, over 1e4 times %.3g, number %d of the norms",
+         absl::StrFormat("sent a vector of norm %.3g, over 1e4 times %.3g, "
+                         "number %d of the norms",
                          norms[k], sorted[f], f + 1)});
   }
   filtered.kept = std::move(kept);
@@ -64,8 +66,9 @@ Filtered Filter(const RoundFacts& facts) {
   if (!TooMany(faulty, facts.f, facts.workers.size())) {
     LeaveOutAbsurd(facts, std::max(0, facts.f - faulty), filtered);
   }
-  std::sort(filtered.left_out.begin(), filtered.left_out.end(),
-            [](const LeftOut& a, const LeftOut& b) { return a.worker < b.worker; });
+  std::sort(
+      filtered.left_out.begin(), filtered.left_out.end(),
+      [](const LeftOut& a, const LeftOut& b) { return a.worker < b.worker; });
   return filtered;
 }
 
@@ -74,7 +77,10 @@ class Runner {
  public:
   // `columns`: positions of the kept rows among the participants.
   Runner(const RoundFacts& facts, std::vector<int> columns, int f)
-      : shuffle_(facts.shuffle), base_(facts.distances->Keep(columns)), current_(base_), f_(f) {
+      : shuffle_(facts.shuffle),
+        base_(facts.distances->Keep(columns)),
+        current_(base_),
+        f_(f) {
     for (int column : columns) workers_.push_back(facts.workers[column]);
     rows_ = Mixing::Identity(base_.n());
   }
@@ -98,7 +104,8 @@ class Runner {
 
  private:
   StageNote Note(const Chain::Link& link, const Decision& decision) const {
-    StageNote note{link.text, workers_, workers_.empty(), decision.scores, {}, decision.trust};
+    StageNote note{link.text,       workers_, workers_.empty(),
+                   decision.scores, {},       decision.trust};
     if (note.buckets) {
       note.rows.resize(current_.n());
       std::iota(note.rows.begin(), note.rows.end(), 0);
@@ -133,9 +140,11 @@ Mixing Spread(const Mixing& rows, const std::vector<int>& columns, int n) {
   return spread;
 }
 
-absl::StatusOr<Plan> PlanByCoordinate(const Chain& chain, const RoundFacts& facts) {
+absl::StatusOr<Plan> PlanByCoordinate(const Chain& chain,
+                                      const RoundFacts& facts) {
   const int n = static_cast<int>(facts.workers.size());
-  if (absl::Status s = chain.CheckLimits(n, facts.f, "round"); !s.ok()) return s;
+  if (absl::Status s = chain.CheckLimits(n, facts.f, "round"); !s.ok())
+    return s;
   const Distances none(0);
   const View view{none, facts.f, facts.workers, 0, facts.shuffle};
   absl::StatusOr<Decision> decision = chain.links()[0].stage->Decide(view);
@@ -143,11 +152,13 @@ absl::StatusOr<Plan> PlanByCoordinate(const Chain& chain, const RoundFacts& fact
   Plan plan;
   plan.workers = facts.workers;
   plan.coordinate = decision->coordinate;
-  plan.notes.push_back({chain.links()[0].text, facts.workers, false, {}, {}, {}});
+  plan.notes.push_back(
+      {chain.links()[0].text, facts.workers, false, {}, {}, {}});
   return plan;
 }
 
-absl::StatusOr<Plan> PlanByDistances(const Chain& chain, const RoundFacts& facts) {
+absl::StatusOr<Plan> PlanByDistances(const Chain& chain,
+                                     const RoundFacts& facts) {
   const int n = static_cast<int>(facts.workers.size());
   Filtered filtered = Filter(facts);
   Plan plan;
@@ -156,9 +167,10 @@ absl::StatusOr<Plan> PlanByDistances(const Chain& chain, const RoundFacts& facts
   plan.mixes = true;
   if (TooMany(plan.left_out.size(), facts.f, n)) {
     plan.bad = true;
-    plan.why_bad = absl::StrCat(plan.left_out.size(), " of ", n,
-                                " contributions are not finite or absurd, more than ",
-                                facts.f > 0 ? absl::StrCat("f=", facts.f) : "half");
+    plan.why_bad =
+        absl::StrCat(plan.left_out.size(), " of ", n,
+                     " contributions are not finite or absurd, more than ",
+                     facts.f > 0 ? absl::StrCat("f=", facts.f) : "half");
     return plan;
   }
   const int f = std::max(0, facts.f - static_cast<int>(plan.left_out.size()));
@@ -177,18 +189,21 @@ Shuffle SecretShuffle(uint64_t secret, uint64_t round) {
     Random random(key, static_cast<uint64_t>(stage));
     std::vector<int> permutation(n);
     std::iota(permutation.begin(), permutation.end(), 0);
-    for (int i = n - 1; i > 0; --i) std::swap(permutation[i], permutation[random.Below(i + 1)]);
+    for (int i = n - 1; i > 0; --i)
+      std::swap(permutation[i], permutation[random.Below(i + 1)]);
     return permutation;
   };
 }
 
 absl::StatusOr<Plan> MakePlan(const Chain& chain, const RoundFacts& facts) {
-  return chain.needs_distances() ? PlanByDistances(chain, facts) : PlanByCoordinate(chain, facts);
+  return chain.needs_distances() ? PlanByDistances(chain, facts)
+                                 : PlanByCoordinate(chain, facts);
 }
 
 std::vector<double> WorkerWeights(const Plan& plan) {
   const size_t n = plan.workers.size();
-  if (!plan.mixes) return std::vector<double>(n, n == 0 ? 0 : 1.0 / static_cast<double>(n));
+  if (!plan.mixes)
+    return std::vector<double>(n, n == 0 ? 0 : 1.0 / static_cast<double>(n));
   std::vector<double> weights(n);
   for (size_t c = 0; c < n; ++c) {
     for (int r = 0; r < plan.mixing.rows; ++r) {

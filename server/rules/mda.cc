@@ -7,8 +7,9 @@
 namespace parapet::rules {
 namespace {
 
-// Vectors farther apart than `diameter` are joined: a set without an edge has at most that diameter,
-// and n-f vectors without one exist if f cover all edges.
+// Vectors farther apart than `diameter` are joined: a set without an edge has
+// at most that diameter, and n-f vectors without one exist if f cover all
+// edges.
 Graph FartherThan(const Distances& distances, double diameter) {
   Graph graph(distances.n());
   for (int i = 0; i < distances.n(); ++i) {
@@ -19,20 +20,22 @@ Graph FartherThan(const Distances& distances, double diameter) {
   return graph;
 }
 
-// The least diameter of any n-f vectors, by bisection over the distances that there are.
+// The least diameter of any n-f vectors, by bisection over the distances that
+// there are.
 double LeastDiameter(const Distances& distances, int f) {
   std::vector<double> sorted = {0};
   for (int i = 0; i < distances.n(); ++i) {
     for (int j = 0; j < i; ++j) sorted.push_back(distances(i, j));
   }
   std::sort(sorted.begin(), sorted.end());
-  return *std::partition_point(sorted.begin(), sorted.end(), [&](double diameter) {
-    return !HasCover(FartherThan(distances, diameter), f);
-  });
+  return *std::partition_point(
+      sorted.begin(), sorted.end(), [&](double diameter) {
+        return !HasCover(FartherThan(distances, diameter), f);
+      });
 }
 
-// The lexicographically first `count` vectors without an edge among them: each is taken whenever a
-// cover of at most f by the others still exists.
+// The lexicographically first `count` vectors without an edge among them: each
+// is taken whenever a cover of at most f by the others still exists.
 std::vector<int> FirstIndependent(Graph graph, int f, int count) {
   std::vector<int> taken;
   for (int i = 0; static_cast<int>(taken.size()) < count; ++i) {
@@ -56,8 +59,8 @@ class Mda : public Stage {
   absl::StatusOr<Decision> Decide(const View& view) const override {
     const double diameter = LeastDiameter(view.distances, view.f);
     Decision decision;
-    decision.selected =
-        FirstIndependent(FartherThan(view.distances, diameter), view.f, view.n() - view.f);
+    decision.selected = FirstIndependent(FartherThan(view.distances, diameter),
+                                         view.f, view.n() - view.f);
     decision.mixing = MeanOf(decision.selected, view.n());
     return decision;
   }
@@ -71,7 +74,9 @@ StageInfo MdaStage() {
           .formula = "mean of the n-f vectors of least diameter",
           .limits = "n > 2f",
           .cost = "n^2 d + 1.4^f n^2",
-          .paper = "El Mhamdi, Guerraoui, Guirguis, Hoang, Rouault, Genuinely distributed Byzantine machine learning, PODC 2020",
+          .paper =
+              "El Mhamdi, Guerraoui, Guirguis, Hoang, Rouault, Genuinely "
+              "distributed Byzantine machine learning, PODC 2020",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Mda>(); }};
 }

@@ -13,7 +13,8 @@ StageInfo MeanStage() {
           .options = {{.name = "unweighted", .kind = OptionSpec::Kind::kFlag}},
           .make = [](const Options& options) {
             const bool weighted = !options.Has("unweighted");
-            return std::make_unique<CoordinateStage>(Coordinate{.weighted = weighted});
+            return std::make_unique<CoordinateStage>(
+                Coordinate{.weighted = weighted});
           }};
 }
 

@@ -9,10 +9,13 @@ StageInfo MedianStage() {
           .formula = "middle value; for even n the mean of the middle two",
           .limits = "n > 2f",
           .cost = "n log n d",
-          .paper = "Yin, Chen, Ramchandran, Bartlett, Byzantine-robust distributed learning, ICML 2018",
+          .paper =
+              "Yin, Chen, Ramchandran, Bartlett, Byzantine-robust distributed "
+              "learning, ICML 2018",
           .options = {},
           .make = [](const Options&) {
-            return std::make_unique<CoordinateStage>(Coordinate{.op = CoordinateOp::kMedian});
+            return std::make_unique<CoordinateStage>(
+                Coordinate{.op = CoordinateOp::kMedian});
           }};
 }
 

@@ -23,7 +23,8 @@ MedoidFrame::MedoidFrame(const Distances& distances, int f)
   const int r = Medoid(distances, f);
   for (int i = 0; i < distances.size(); ++i) {
     for (int j = 0; j < distances.size(); ++j) {
-      inner_(i, j) = 0.5 * (distances(i, r) + distances(j, r) - distances(i, j));
+      inner_(i, j) =
+          0.5 * (distances(i, r) + distances(j, r) - distances(i, j));
     }
   }
 }
@@ -31,8 +32,8 @@ MedoidFrame::MedoidFrame(const Distances& distances, int f)
 Eigen::VectorXd MedoidFrame::DistancesTo(const Eigen::VectorXd& weights) const {
   const Eigen::VectorXd products = inner_ * weights;
   const double square = weights.dot(products);
-  const Eigen::ArrayXd squared =
-      square - 2 * products.head(n_).array() + inner_.diagonal().head(n_).array();
+  const Eigen::ArrayXd squared = square - 2 * products.head(n_).array() +
+                                 inner_.diagonal().head(n_).array();
   return squared.max(0).sqrt().matrix();
 }
 

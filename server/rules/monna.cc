@@ -15,7 +15,8 @@ class Monna : public Stage {
     Decision decision;
     decision.selected = Nearest(view.distances, *pivot, view.n() - view.f);
     decision.mixing = MeanOf(decision.selected, view.n());
-    for (int i = 0; i < view.n(); ++i) decision.scores.push_back(view.distances(i, *pivot));
+    for (int i = 0; i < view.n(); ++i)
+      decision.scores.push_back(view.distances(i, *pivot));
     return decision;
   }
 
@@ -31,8 +32,13 @@ StageInfo MonnaStage() {
           .formula = "mean of the n-f vectors nearest to a trusted worker's",
           .limits = "n > 2f, the pivot present",
           .cost = "n^2 d",
-          .paper = "Farhadkhani, Guerraoui, Gupta, Hoang, Pinot, Stephan, Robust collaborative learning with linear gradient overhead, ICML 2023",
-          .options = {{.name = "pivot", .kind = OptionSpec::Kind::kInteger, .required = true, .least = 0}},
+          .paper =
+              "Farhadkhani, Guerraoui, Gupta, Hoang, Pinot, Stephan, Robust "
+              "collaborative learning with linear gradient overhead, ICML 2023",
+          .options = {{.name = "pivot",
+                       .kind = OptionSpec::Kind::kInteger,
+                       .required = true,
+                       .least = 0}},
           .make = [](const Options& options) {
             return std::make_unique<Monna>(options.Integer("pivot", 0));
           }};

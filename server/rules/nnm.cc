@@ -11,7 +11,8 @@ class Nnm : public Stage {
     Decision decision;
     decision.mixing = Mixing(view.n(), view.n() + 2);
     for (int i = 0; i < view.n(); ++i) {
-      for (int j : Nearest(view.distances, i, count)) decision.mixing.at(i, j) = 1.0 / count;
+      for (int j : Nearest(view.distances, i, count))
+        decision.mixing.at(i, j) = 1.0 / count;
     }
     return decision;
   }
@@ -22,10 +23,13 @@ class Nnm : public Stage {
 StageInfo NnmStage() {
   return {.name = "nnm",
           .kind = StageKind::kMixing,
-          .formula = "y_i = mean of the n-f vectors nearest to x_i, itself included",
+          .formula =
+              "y_i = mean of the n-f vectors nearest to x_i, itself included",
           .limits = "n > 2f",
           .cost = "n^2 d",
-          .paper = "Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, Fixing by mixing, AISTATS 2023",
+          .paper =
+              "Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, Fixing "
+              "by mixing, AISTATS 2023",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Nnm>(); }};
 }

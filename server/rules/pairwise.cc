@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kTile = 256;
 constexpr int kLanes = 16;
-// Below this a float32 sum of squares may have lost denormal squares: 256 of them lose at most
-// 256 * 2^-150, which is 2^-42 of this.
+// Below this a float32 sum of squares may have lost denormal squares: 256 of
+// them lose at most 256 * 2^-150, which is 2^-42 of this.
 constexpr float kTiny = 0x1p-100f;
 
 constexpr float kZeros[kTile] = {};
@@ -55,8 +55,8 @@ bool AllFinite(const float* row, int64_t count) {
 
 }  // namespace
 
-void LeafDistances(absl::Span<const float* const> rows, const float* prev, int64_t elements,
-                   double* sums, uint8_t* finite) {
+void LeafDistances(absl::Span<const float* const> rows, const float* prev,
+                   int64_t elements, double* sums, uint8_t* finite) {
   const int n = static_cast<int>(rows.size());
   std::fill(sums, sums + PairCount(n), 0.0);
   std::vector<const float*> at(n + 2);
@@ -70,13 +70,14 @@ void LeafDistances(absl::Span<const float* const> rows, const float* prev, int64
     at[n + 1] = kZeros;
     double* sum = sums;
     for (int i = 0; i < n + 2; ++i) {
-      for (int j = i + 1; j < n + 2; ++j) *sum++ += TileDistance(at[i], at[j], count);
+      for (int j = i + 1; j < n + 2; ++j)
+        *sum++ += TileDistance(at[i], at[j], count);
     }
   }
 }
 
-void PartialDistances::AddLeaf(absl::Span<const float* const> rows, const float* prev,
-                               int64_t elements) {
+void PartialDistances::AddLeaf(absl::Span<const float* const> rows,
+                               const float* prev, int64_t elements) {
   std::vector<double> sums(sums_.size());
   std::vector<uint8_t> finite(n_, 1);
   LeafDistances(rows, prev, elements, sums.data(), finite.data());
@@ -84,12 +85,14 @@ void PartialDistances::AddLeaf(absl::Span<const float* const> rows, const float*
 }
 
 void PartialDistances::AddSums(const double* sums, const uint8_t* finite) {
-  for (size_t pair = 0; pair < sums_.size(); ++pair) sums_[pair].Add(sums[pair]);
+  for (size_t pair = 0; pair < sums_.size(); ++pair)
+    sums_[pair].Add(sums[pair]);
   for (int i = 0; i < n_; ++i) finite_[i] &= finite[i];
 }
 
 void PartialDistances::Merge(const PartialDistances& other) {
-  for (size_t pair = 0; pair < sums_.size(); ++pair) sums_[pair].Merge(other.sums_[pair]);
+  for (size_t pair = 0; pair < sums_.size(); ++pair)
+    sums_[pair].Merge(other.sums_[pair]);
   for (int i = 0; i < n_; ++i) finite_[i] &= other.finite_[i];
 }
 

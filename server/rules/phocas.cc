@@ -12,7 +12,8 @@ StageInfo PhocasStage() {
           .paper = "Xie, Koyejo, Gupta, Phocas, 2018",
           .options = {},
           .make = [](const Options&) {
-            return std::make_unique<CoordinateStage>(Coordinate{.op = CoordinateOp::kPhocas});
+            return std::make_unique<CoordinateStage>(
+                Coordinate{.op = CoordinateOp::kPhocas});
           }};
 }
 

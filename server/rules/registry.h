@@ -7,8 +7,9 @@
 
 namespace parapet::rules {
 
-// Every rule and every step before one, each defined in the file of its name: those on coordinates,
-// those on distances, those that mix. Built anew at each call.
+// Every rule and every step before one, each defined in the file of its name:
+// those on coordinates, those on distances, those that mix. Built anew at each
+// call.
 std::vector<StageInfo> AllStages();
 
 // One line each.

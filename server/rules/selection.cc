@@ -16,7 +16,8 @@ std::vector<int> Everyone(int n) {
 
 std::vector<int> Order(absl::Span<const double> values) {
   std::vector<int> order = Everyone(static_cast<int>(values.size()));
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return values[a] < values[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return values[a] < values[b]; });
   return order;
 }
 
@@ -30,7 +31,8 @@ std::vector<int> Nearest(const Distances& distances, int i, int count) {
   return rows;
 }
 
-double NeighbourSum(const Distances& distances, int i, absl::Span<const int> among, int count) {
+double NeighbourSum(const Distances& distances, int i,
+                    absl::Span<const int> among, int count) {
   std::vector<double> others;
   for (int j : among) {
     if (j != i) others.push_back(distances(i, j));
@@ -41,15 +43,18 @@ double NeighbourSum(const Distances& distances, int i, absl::Span<const int> amo
 }
 
 absl::StatusOr<int> RowOf(const View& view, int worker, absl::string_view who) {
-  const auto found = std::find(view.workers.begin(), view.workers.end(), worker);
-  if (found != view.workers.end()) return static_cast<int>(found - view.workers.begin());
-  return absl::FailedPreconditionError(
-      absl::StrCat(who, ", worker ", worker, ", is not among this round's vectors"));
+  const auto found =
+      std::find(view.workers.begin(), view.workers.end(), worker);
+  if (found != view.workers.end())
+    return static_cast<int>(found - view.workers.begin());
+  return absl::FailedPreconditionError(absl::StrCat(
+      who, ", worker ", worker, ", is not among this round's vectors"));
 }
 
 Mixing MeanOf(absl::Span<const int> selected, int n) {
   Mixing mean(1, n + 2);
-  for (int row : selected) mean.at(0, row) = 1.0 / static_cast<double>(selected.size());
+  for (int row : selected)
+    mean.at(0, row) = 1.0 / static_cast<double>(selected.size());
   return mean;
 }
 

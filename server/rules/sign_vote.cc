@@ -9,11 +9,14 @@ StageInfo SignVoteStage() {
           .formula = "scale * sign(sum of sign(x_i))",
           .limits = "n > 2f",
           .cost = "n d",
-          .paper = "Bernstein, Zhao, Azizzadenesheli, Anandkumar, signSGD with majority vote, ICLR 2019",
+          .paper =
+              "Bernstein, Zhao, Azizzadenesheli, Anandkumar, signSGD with "
+              "majority vote, ICLR 2019",
           .options = {{.name = "scale", .above = 0}},
           .make = [](const Options& options) {
-            return std::make_unique<CoordinateStage>(Coordinate{
-                .op = CoordinateOp::kSignVote, .scale = options.Number("scale", 1)});
+            return std::make_unique<CoordinateStage>(
+                Coordinate{.op = CoordinateOp::kSignVote,
+                           .scale = options.Number("scale", 1)});
           }};
 }
 

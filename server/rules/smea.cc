@@ -11,7 +11,8 @@ namespace parapet::rules {
 namespace {
 
 constexpr double kMaxSubsets = 5e4;
-constexpr double kTie = 1e-9;  // top eigenvalues this close, relatively, are equal
+constexpr double kTie =
+    1e-9;  // top eigenvalues this close, relatively, are equal
 
 double Subsets(int n, int f) {
   double count = 1;
@@ -19,7 +20,8 @@ double Subsets(int n, int f) {
   return count;
 }
 
-// The next subset of 0 .. n-1 of the same size in lexicographic order; false after the last.
+// The next subset of 0 .. n-1 of the same size in lexicographic order; false
+// after the last.
 bool NextSubset(std::vector<int>& subset, int n) {
   const int size = static_cast<int>(subset.size());
   int at = size - 1;
@@ -30,8 +32,8 @@ bool NextSubset(std::vector<int>& subset, int n) {
   return true;
 }
 
-// A lower bound of the top eigenvalue: Rayleigh's quotient after a few steps of the power method. It
-// spares most subsets the eigensolver.
+// A lower bound of the top eigenvalue: Rayleigh's quotient after a few steps of
+// the power method. It spares most subsets the eigensolver.
 double LowerBound(const Eigen::MatrixXd& gram) {
   Eigen::Index column = 0;
   gram.diagonal().maxCoeff(&column);
@@ -49,17 +51,20 @@ class Smea : public Stage {
  public:
   std::string Refusal(int n, int f) const override {
     if (Subsets(n, f) <= kMaxSubsets) return "";
-    return absl::StrFormat("with f=%d would try %.0f subsets of %d vectors; at most %.0f", f,
-                           Subsets(n, f), n, kMaxSubsets);
+    return absl::StrFormat(
+        "with f=%d would try %.0f subsets of %d vectors; at most %.0f", f,
+        Subsets(n, f), n, kMaxSubsets);
   }
 
   absl::StatusOr<Decision> Decide(const View& view) const override {
     std::vector<int> subset = Everyone(view.n() - view.f);
     double least = std::numeric_limits<double>::infinity();
-    // In lexicographic order, each of those that were the least or tied with it when they were met.
+    // In lexicographic order, each of those that were the least or tied with it
+    // when they were met.
     std::vector<std::pair<double, std::vector<int>>> candidates;
     do {
-      const double top = TopUnlessAbove(view.distances, subset, least * (1 + kTie));
+      const double top =
+          TopUnlessAbove(view.distances, subset, least * (1 + kTie));
       if (top > least * (1 + kTie)) continue;
       candidates.emplace_back(top, subset);
       least = std::min(least, top);
@@ -71,19 +76,22 @@ class Smea : public Stage {
   }
 
  private:
-  // The covariance's top eigenvalue (times the size of the subset, the same for all), or any number
-  // above `limit` if it is above.
-  static double TopUnlessAbove(const Distances& distances, const std::vector<int>& subset,
-                               double limit) {
+  // The covariance's top eigenvalue (times the size of the subset, the same for
+  // all), or any number above `limit` if it is above.
+  static double TopUnlessAbove(const Distances& distances,
+                               const std::vector<int>& subset, double limit) {
     const auto size = static_cast<Eigen::Index>(subset.size());
-    const Eigen::MatrixXd gram = CentredGram(
-        SubMatrix(distances, subset), Eigen::VectorXd::Constant(size, 1.0 / subset.size()));
-    const double bound = LowerBound(gram) * (1 - kTie);  // against its own rounding
+    const Eigen::MatrixXd gram =
+        CentredGram(SubMatrix(distances, subset),
+                    Eigen::VectorXd::Constant(size, 1.0 / subset.size()));
+    const double bound =
+        LowerBound(gram) * (1 - kTie);  // against its own rounding
     return bound > limit ? bound : std::max(0.0, TopEigenvalue(gram));
   }
 
   static std::vector<int> FirstWithin(
-      const std::vector<std::pair<double, std::vector<int>>>& candidates, double limit) {
+      const std::vector<std::pair<double, std::vector<int>>>& candidates,
+      double limit) {
     for (const auto& [top, subset] : candidates) {
       if (top <= limit) return subset;
     }
@@ -96,10 +104,15 @@ class Smea : public Stage {
 StageInfo SmeaStage() {
   return {.name = "smea",
           .kind = StageKind::kDistance,
-          .formula = "mean of the n-f vectors whose covariance has the least top eigenvalue",
+          .formula =
+              "mean of the n-f vectors whose covariance has the least top "
+              "eigenvalue",
           .limits = "n > 2f, at most 50000 subsets",
           .cost = "n^2 d + subsets n^3",
-          .paper = "Allouah, Guerraoui, Gupta, Pinot, Stephan, On the privacy-robustness-utility trilemma in distributed learning, ICML 2023",
+          .paper =
+              "Allouah, Guerraoui, Gupta, Pinot, Stephan, On the "
+              "privacy-robustness-utility trilemma in distributed learning, "
+              "ICML 2023",
           .options = {},
           .make = [](const Options&) { return std::make_unique<Smea>(); }};
 }

@@ -19,17 +19,18 @@ using Shuffle = std::function<std::vector<int>(int stage, int n)>;
 
 // What a stage sees.
 struct View {
-  const Distances& distances;    // of its n rows, prev and zero
+  const Distances& distances;  // of its n rows, prev and zero
   int f = 0;
-  absl::Span<const int> workers; // whose row each is; empty after bucketing
-  int position = 0;              // of the stage in its chain
+  absl::Span<const int> workers;  // whose row each is; empty after bucketing
+  int position = 0;               // of the stage in its chain
   const Shuffle& shuffle;
 
   int n() const { return distances.n(); }
 };
 
-// What a stage decides: new rows as combinations of those it saw, and, in a rule, what is then done
-// to each coordinate. A `mixing` of no rows leaves the rows as they are.
+// What a stage decides: new rows as combinations of those it saw, and, in a
+// rule, what is then done to each coordinate. A `mixing` of no rows leaves the
+// rows as they are.
 struct Decision {
   Mixing mixing;
   Coordinate coordinate;
@@ -56,12 +57,14 @@ class Stage {
   virtual bool needs_previous() const { return false; }
   virtual bool weighted() const { return false; }
 
-  // Called only when the limits hold. FailedPrecondition if the trusted worker is not there.
+  // Called only when the limits hold. FailedPrecondition if the trusted worker
+  // is not there.
   virtual absl::StatusOr<Decision> Decide(const View& view) const = 0;
 };
 
 enum class StageKind : uint8_t {
-  kCoordinate,  // a rule on each coordinate by itself: no exchange between servers
+  kCoordinate,  // a rule on each coordinate by itself: no exchange between
+                // servers
   kDistance,    // a rule on distances: one exchange
   kMixing,      // before a rule: makes any chain one on distances
 };

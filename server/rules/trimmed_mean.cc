@@ -9,10 +9,13 @@ StageInfo TrimmedMeanStage() {
           .formula = "mean without the f smallest and f largest values",
           .limits = "n > 2f",
           .cost = "n log n d",
-          .paper = "Yin, Chen, Ramchandran, Bartlett, Byzantine-robust distributed learning, ICML 2018",
+          .paper =
+              "Yin, Chen, Ramchandran, Bartlett, Byzantine-robust distributed "
+              "learning, ICML 2018",
           .options = {},
           .make = [](const Options&) {
-            return std::make_unique<CoordinateStage>(Coordinate{.op = CoordinateOp::kTrimmedMean});
+            return std::make_unique<CoordinateStage>(
+                Coordinate{.op = CoordinateOp::kTrimmedMean});
           }};
 }
 

@@ -5,7 +5,9 @@
 namespace parapet::rules {
 
 Graph::Graph(int vertices)
-    : adjacent_(static_cast<size_t>(vertices) * vertices), present_(vertices, true), degree_(vertices) {}
+    : adjacent_(static_cast<size_t>(vertices) * vertices),
+      present_(vertices, true),
+      degree_(vertices) {}
 
 void Graph::Join(int a, int b) {
   adjacent_[static_cast<size_t>(a) * size() + b] = true;
@@ -37,7 +39,8 @@ int Graph::RemoveNeighbours(int vertex) {
 int Graph::Busiest() const {
   int busiest = -1;
   for (int vertex = 0; vertex < size(); ++vertex) {
-    if (present_[vertex] && (busiest < 0 || degree_[vertex] > degree_[busiest])) busiest = vertex;
+    if (present_[vertex] && (busiest < 0 || degree_[vertex] > degree_[busiest]))
+      busiest = vertex;
   }
   return busiest;
 }
@@ -63,9 +66,11 @@ bool HasCover(Graph graph, int limit) {
     if (graph.edges() > int64_t{limit} * graph.Degree(busiest)) return false;
     const int leaf = graph.Leaf();
     if (leaf >= 0) {
-      graph.Remove(graph.AnyNeighbour(leaf));  // never worse than the leaf itself
+      graph.Remove(
+          graph.AnyNeighbour(leaf));  // never worse than the leaf itself
     } else if (graph.Degree(busiest) <= 2 || graph.Degree(busiest) > limit) {
-      graph.Remove(busiest);  // on a cycle any vertex will do; too many neighbours leave no choice
+      graph.Remove(busiest);  // on a cycle any vertex will do; too many
+                              // neighbours leave no choice
     } else {
       Graph without = graph;
       without.Remove(busiest);

@@ -7,7 +7,8 @@
 
 namespace parapet::rules {
 
-// An undirected graph of a fixed set of vertices, some of which may have been removed.
+// An undirected graph of a fixed set of vertices, some of which may have been
+// removed.
 class Graph {
  public:
   explicit Graph(int vertices);
@@ -27,16 +28,19 @@ class Graph {
   int AnyNeighbour(int vertex) const;
 
  private:
-  bool Joined(int a, int b) const { return adjacent_[static_cast<size_t>(a) * size() + b]; }
+  bool Joined(int a, int b) const {
+    return adjacent_[static_cast<size_t>(a) * size() + b];
+  }
 
   std::vector<bool> adjacent_, present_;
   std::vector<int> degree_;
   int64_t edges_ = 0;
 };
 
-// Whether some `limit` vertices touch every edge. A search tree of bounded depth: 1.47^limit leaves
-// at most, since it branches on vertices of degree 3 or more only. R. Niedermeier, Invitation to
-// Fixed-Parameter Algorithms, Oxford 2006, chapter 8.
+// Whether some `limit` vertices touch every edge. A search tree of bounded
+// depth: 1.47^limit leaves at most, since it branches on vertices of degree 3
+// or more only. R. Niedermeier, Invitation to Fixed-Parameter Algorithms,
+// Oxford 2006, chapter 8.
 bool HasCover(Graph graph, int limit);
 
 }  // namespace parapet::rules

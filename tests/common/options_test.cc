@@ -8,7 +8,8 @@ namespace {
 using Kind = OptionSpec::Kind;
 
 TEST(OptionsTest, SplitsCalls) {
-  const std::vector<Call> calls = *ParseCalls("a + b_1(2) +c( x = 1e+3 , word )");
+  const std::vector<Call> calls =
+      *ParseCalls("a + b_1(2) +c( x = 1e+3 , word )");
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_EQ(calls[0].name, "a");
   EXPECT_EQ(calls[1].arguments[0].key, "");
@@ -19,8 +20,8 @@ TEST(OptionsTest, SplitsCalls) {
 }
 
 TEST(OptionsTest, RefusesBadText) {
-  for (const char* text : {"", "+", "a+", "a(", "a)", "a(b", "a((1))", "a(1)b", "a(,)", "a(=1)", "a(x=)",
-                           "a b", "a(1))", "\xff"}) {
+  for (const char* text : {"", "+", "a+", "a(", "a)", "a(b", "a((1))", "a(1)b",
+                           "a(,)", "a(=1)", "a(x=)", "a b", "a(1))", "\xff"}) {
     EXPECT_FALSE(ParseCalls(text).ok()) << text;
   }
 }
@@ -29,7 +30,8 @@ TEST(OptionsTest, BareValuesGoInOrder) {
   const std::vector<OptionSpec> specs = {{.name = "flag", .kind = Kind::kFlag},
                                          {.name = "x"},
                                          {.name = "k", .kind = Kind::kInteger}};
-  const Options options = *Options::Create((*ParseCalls("f(1.5, flag, 7)"))[0], specs);
+  const Options options =
+      *Options::Create((*ParseCalls("f(1.5, flag, 7)"))[0], specs);
   EXPECT_TRUE(options.Has("flag"));
   EXPECT_EQ(options.Number("x", 0), 1.5);
   EXPECT_EQ(options.Integer("k", 0), 7);

@@ -21,13 +21,16 @@ const float* Prev(const Round& round, int64_t begin) {
 PartialDistances Measure(const Round& round) {
   const int n = static_cast<int>(round.rows.size());
   std::vector<PartialDistances> parts(round.shards, PartialDistances(n));
-  for (int64_t begin = 0, leaf = 0; begin < Elements(round); begin += round.leaf, ++leaf) {
+  for (int64_t begin = 0, leaf = 0; begin < Elements(round);
+       begin += round.leaf, ++leaf) {
     const int64_t count = std::min(round.leaf, Elements(round) - begin);
-    parts[leaf % round.shards].AddLeaf(Pointers(round.rows, begin), Prev(round, begin), count);
+    parts[leaf % round.shards].AddLeaf(Pointers(round.rows, begin),
+                                       Prev(round, begin), count);
   }
   // In an order of its own: it must not matter.
   PartialDistances sum(n);
-  for (int shard = round.shards - 1; shard >= 0; --shard) sum.Merge(parts[shard]);
+  for (int shard = round.shards - 1; shard >= 0; --shard)
+    sum.Merge(parts[shard]);
   return sum;
 }
 
@@ -37,7 +40,8 @@ void Apply(const Round& round, Outcome& outcome) {
     const std::vector<const float*> rows = Pointers(round.rows, begin);
     const int64_t count = std::min(round.leaf, Elements(round) - begin);
     const Shard shard{rows, {}, Prev(round, begin), count};
-    outcome.report = ApplyPlan(outcome.plan, shard, outcome.values.data() + begin);
+    outcome.report =
+        ApplyPlan(outcome.plan, shard, outcome.values.data() + begin);
   }
 }
 
@@ -45,7 +49,8 @@ void Apply(const Round& round, Outcome& outcome) {
 
 std::vector<const float*> Pointers(const Rows& rows, int64_t offset) {
   std::vector<const float*> pointers;
-  for (const std::vector<float>& row : rows) pointers.push_back(row.data() + offset);
+  for (const std::vector<float>& row : rows)
+    pointers.push_back(row.data() + offset);
   return pointers;
 }
 

@@ -18,9 +18,10 @@ struct Round {
   std::string rule;
   Rows rows;
   int f = 0;
-  std::vector<float> prev = {};       // empty: 0
-  std::vector<int> workers = {};      // empty: 0, 1, ...
-  std::vector<int> permutation = {};  // for bucketing; empty: drawn from a secret
+  std::vector<float> prev = {};   // empty: 0
+  std::vector<int> workers = {};  // empty: 0, 1, ...
+  std::vector<int> permutation =
+      {};  // for bucketing; empty: drawn from a secret
   int shards = 1;
   int64_t leaf = 16 * 1024;
 };
@@ -31,11 +32,12 @@ struct Outcome {
   std::vector<float> values;
 };
 
-// Leaves are dealt to the shards in turn; each applies the plan to its own. What the servers and the
-// lead do together, without a network between them.
+// Leaves are dealt to the shards in turn; each applies the plan to its own.
+// What the servers and the lead do together, without a network between them.
 absl::StatusOr<Outcome> Aggregate(const Round& round);
 
-// The same for tests that expect an answer: fails the test with the error's words otherwise.
+// The same for tests that expect an answer: fails the test with the error's
+// words otherwise.
 Outcome MustAggregate(const Round& round);
 
 std::vector<const float*> Pointers(const Rows& rows, int64_t offset = 0);

@@ -25,8 +25,8 @@ float One(const std::string& rule, const std::vector<float>& values, int f) {
   return MustAggregate({rule, Column(values), f}).values[0];
 }
 
-// A network that sorts every sequence of zeros and ones sorts everything (Knuth, The Art of Computer
-// Programming 3, 5.3.4, theorem Z).
+// A network that sorts every sequence of zeros and ones sorts everything
+// (Knuth, The Art of Computer Programming 3, 5.3.4, theorem Z).
 TEST(SortingNetworkTest, SortsZerosAndOnes) {
   for (int rows = 1; rows <= 12; ++rows) {
     const auto network = SortingNetwork(rows);
@@ -37,7 +37,8 @@ TEST(SortingNetworkTest, SortsZerosAndOnes) {
         ASSERT_LT(a, b);
         if (values[b] < values[a]) std::swap(values[a], values[b]);
       }
-      ASSERT_TRUE(std::is_sorted(values.begin(), values.end())) << rows << " " << bits;
+      ASSERT_TRUE(std::is_sorted(values.begin(), values.end()))
+          << rows << " " << bits;
     }
   }
 }
@@ -67,17 +68,23 @@ TEST(CoordinateTest, SignVote) {
 
 TEST(CoordinateTest, HugeAndTinyValues) {
   EXPECT_EQ(One("mean", {3e38f, 3e38f, 3e38f, 3e38f}, 0), 3e38f);
-  for (const char* rule : {"mean", "median", "trimmed_mean", "meamed", "phocas", "krum",
-                           "nnm + trimmed_mean", "geometric_median", "mda"}) {
+  for (const char* rule :
+       {"mean", "median", "trimmed_mean", "meamed", "phocas", "krum",
+        "nnm + trimmed_mean", "geometric_median", "mda"}) {
     EXPECT_EQ(One(rule, {3e38f, 3e38f, 3e38f, 3e38f, 3e38f}, 1), 3e38f) << rule;
-    EXPECT_EQ(One(rule, {1e-38f, 1e-38f, 1e-38f, 1e-38f, 1e-38f}, 1), 1e-38f) << rule;
-    EXPECT_EQ(One(rule, {-1e-45f, -1e-45f, -1e-45f, -1e-45f, -1e-45f}, 1), -1e-45f) << rule;
+    EXPECT_EQ(One(rule, {1e-38f, 1e-38f, 1e-38f, 1e-38f, 1e-38f}, 1), 1e-38f)
+        << rule;
+    EXPECT_EQ(One(rule, {-1e-45f, -1e-45f, -1e-45f, -1e-45f, -1e-45f}, 1),
+              -1e-45f)
+        << rule;
   }
 }
 
 TEST(CoordinateTest, ZeroIsPositive) {
-  for (const char* rule : {"mean", "median", "trimmed_mean", "meamed", "sign_vote", "krum"}) {
-    EXPECT_FALSE(std::signbit(One(rule, {-0.0f, 0.0f, -0.0f, -0.0f, 0.0f}, 1))) << rule;
+  for (const char* rule :
+       {"mean", "median", "trimmed_mean", "meamed", "sign_vote", "krum"}) {
+    EXPECT_FALSE(std::signbit(One(rule, {-0.0f, 0.0f, -0.0f, -0.0f, 0.0f}, 1)))
+        << rule;
   }
 }
 
@@ -105,8 +112,10 @@ TEST(CoordinateTest, NeighboursKeepTheirBits) {
   Rows dirty = clean;
   dirty[2][70] = kNan;
   dirty[4][200] = kInf;
-  for (const char* rule : {"mean", "median", "trimmed_mean", "meamed", "phocas", "sign_vote"}) {
-    const auto a = MustAggregate({rule, clean, 2}).values, b = MustAggregate({rule, dirty, 2}).values;
+  for (const char* rule :
+       {"mean", "median", "trimmed_mean", "meamed", "phocas", "sign_vote"}) {
+    const auto a = MustAggregate({rule, clean, 2}).values,
+               b = MustAggregate({rule, dirty, 2}).values;
     for (int j = 0; j < 300; ++j) {
       if (j == 70 || j == 200) continue;
       ASSERT_EQ(a[j], b[j]) << rule << " " << j;
@@ -118,16 +127,20 @@ TEST(CoordinateTest, NeighboursKeepTheirBits) {
 TEST(CoordinateTest, TheCutIntoRangesDoesNotMatter) {
   Round round{"", NormalRows(9, 1000, 5), 2};
   round.rows[3][411] = kNan;
-  for (const char* rule : {"mean", "trimmed_mean", "phocas", "nnm + meamed", "geometric_median"}) {
+  for (const char* rule :
+       {"mean", "trimmed_mean", "phocas", "nnm + meamed", "geometric_median"}) {
     round.rule = rule;
     round.leaf = 1000;
     const auto whole = MustAggregate(round).values;
-    // Distances are summed in leaves, so the plan of a distance rule is made once.
+    // Distances are summed in leaves, so the plan of a distance rule is made
+    // once.
     const Outcome outcome = MustAggregate(round);
     std::vector<float> cut(1000);
     for (int64_t begin = 0; begin < 1000; begin += 37) {
       const auto rows = Pointers(round.rows, begin);
-      ApplyPlan(outcome.plan, {rows, {}, nullptr, std::min<int64_t>(37, 1000 - begin)}, &cut[begin]);
+      ApplyPlan(outcome.plan,
+                {rows, {}, nullptr, std::min<int64_t>(37, 1000 - begin)},
+                &cut[begin]);
     }
     EXPECT_EQ(whole, cut) << rule;
   }

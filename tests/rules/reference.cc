@@ -28,7 +28,8 @@ Vector WeightedMean(const Matrix& x, const Vector& weights) {
   Vector mean(x[0].size());
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < x.size(); ++i) {
-    for (size_t j = 0; j < mean.size(); ++j) mean[j] += weights[i] * x[i][j] / total;
+    for (size_t j = 0; j < mean.size(); ++j)
+      mean[j] += weights[i] * x[i][j] / total;
   }
   return mean;
 }
@@ -49,7 +50,9 @@ Matrix Lowest(const Matrix& x, const Vector& values, int count) {
     return values[a] != values[b] ? values[a] < values[b] : a < b;
   });
   rows.resize(count);
-  std::sort(rows.begin(), rows.end());  // so that means of the same rows are equal bit for bit
+  std::sort(
+      rows.begin(),
+      rows.end());  // so that means of the same rows are equal bit for bit
   return Take(x, rows);
 }
 
@@ -71,7 +74,8 @@ Vector PerCoordinate(const Matrix& x, const std::function<double(Vector)>& op) {
 }
 
 double MeanOf(const Vector& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(values.size());
 }
 
 double Median(const Vector& sorted) {
@@ -112,7 +116,8 @@ Subset All(const Matrix& x) {
 
 Vector MultiKrum(const Matrix& x, int f, int m) {
   Vector scores;
-  for (int i : All(x)) scores.push_back(Score(x, i, All(x), static_cast<int>(x.size()) - f - 2));
+  for (int i : All(x))
+    scores.push_back(Score(x, i, All(x), static_cast<int>(x.size()) - f - 2));
   return Mean(Lowest(x, scores, m));
 }
 
@@ -133,8 +138,10 @@ Vector Bulyan(const Matrix& x, int f) {
   });
 }
 
-// The subset of n-f of least value, the lexicographically first of those within `tie` of it.
-Vector BestSubset(const Matrix& x, int f, double tie, const std::function<double(const Matrix&)>& value) {
+// The subset of n-f of least value, the lexicographically first of those within
+// `tie` of it.
+Vector BestSubset(const Matrix& x, int f, double tie,
+                  const std::function<double(const Matrix&)>& value) {
   const int n = static_cast<int>(x.size());
   std::vector<std::pair<double, Subset>> all;
   std::string mask = std::string(n - f, '1') + std::string(f, '0');
@@ -148,7 +155,8 @@ Vector BestSubset(const Matrix& x, int f, double tie, const std::function<double
   double least = std::numeric_limits<double>::infinity();
   for (const auto& one : all) least = std::min(least, one.first);
   for (const auto& one : all) {
-    if (one.first <= least + tie * std::abs(least)) return Mean(Take(x, one.second));
+    if (one.first <= least + tie * std::abs(least))
+      return Mean(Take(x, one.second));
   }
   std::abort();
 }
@@ -170,7 +178,8 @@ Matrix Covariance(const Matrix& x, const Vector& weights) {
   for (size_t i = 0; i < x.size(); ++i) {
     for (size_t a = 0; a < d; ++a) {
       for (size_t b = 0; b < d; ++b) {
-        covariance[a][b] += weights[i] * (x[i][a] - mean[a]) * (x[i][b] - mean[b]) / total;
+        covariance[a][b] +=
+            weights[i] * (x[i][a] - mean[a]) * (x[i][b] - mean[b]) / total;
       }
     }
   }
@@ -181,7 +190,8 @@ Matrix Covariance(const Matrix& x, const Vector& weights) {
 void Rotate(Matrix& a, Matrix& v, size_t p, size_t q) {
   if (a[p][q] == 0) return;
   const double theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
-  const double t = (theta < 0 ? -1 : 1) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+  const double t =
+      (theta < 0 ? -1 : 1) / (std::abs(theta) + std::sqrt(theta * theta + 1));
   const double c = 1 / std::sqrt(t * t + 1), s = t * c;
   for (size_t k = 0; k < a.size(); ++k) {
     const double kp = a[k][p], kq = a[k][q];
@@ -197,7 +207,8 @@ void Rotate(Matrix& a, Matrix& v, size_t p, size_t q) {
   }
 }
 
-// The top eigenvalue of a symmetric matrix with its unit vector, by Jacobi's method.
+// The top eigenvalue of a symmetric matrix with its unit vector, by Jacobi's
+// method.
 double TopEigen(Matrix a, Vector* vector) {
   const size_t d = a.size();
   Matrix v(d, Vector(d));
@@ -214,11 +225,13 @@ double TopEigen(Matrix a, Vector* vector) {
   return a[top][top];
 }
 
-Vector Projections(const Matrix& x, const Vector& mean, const Vector& direction) {
+Vector Projections(const Matrix& x, const Vector& mean,
+                   const Vector& direction) {
   Vector squares;
   for (const Vector& row : x) {
     double along = 0;
-    for (size_t j = 0; j < row.size(); ++j) along += (row[j] - mean[j]) * direction[j];
+    for (size_t j = 0; j < row.size(); ++j)
+      along += (row[j] - mean[j]) * direction[j];
     squares.push_back(along * along);
   }
   return squares;
@@ -229,14 +242,16 @@ Vector Caf(const Matrix& x, int f) {
   Vector c(n, 1), best = Mean(x), direction;
   double least = std::numeric_limits<double>::infinity();
   const auto total = [&] { return std::accumulate(c.begin(), c.end(), 0.0); };
-  for (size_t pass = 0; pass < n && total() > static_cast<double>(n) - 2 * f; ++pass) {
+  for (size_t pass = 0; pass < n && total() > static_cast<double>(n) - 2 * f;
+       ++pass) {
     const Vector mean = WeightedMean(x, c);
     const double lambda = TopEigen(Covariance(x, c), &direction);
     if (lambda < least) best = mean;
     least = std::min(least, lambda);
     const Vector tau = Projections(x, mean, direction);
     double most = 0;
-    for (size_t i = 0; i < n; ++i) most = c[i] > 0 ? std::max(most, tau[i]) : most;
+    for (size_t i = 0; i < n; ++i)
+      most = c[i] > 0 ? std::max(most, tau[i]) : most;
     if (most == 0) break;
     for (size_t i = 0; i < n; ++i) c[i] *= std::max(0.0, 1 - tau[i] / most);
   }
@@ -246,14 +261,16 @@ Vector Caf(const Matrix& x, int f) {
 Vector Dnc(const Matrix& x, int f) {
   Vector direction;
   TopEigen(Covariance(x, Vector(x.size(), 1)), &direction);
-  return Mean(Lowest(x, Projections(x, Mean(x), direction), static_cast<int>(x.size()) - f));
+  return Mean(Lowest(x, Projections(x, Mean(x), direction),
+                     static_cast<int>(x.size()) - f));
 }
 
 Vector GeometricMedian(const Matrix& x, double nu, int iterations) {
   Vector z = Mean(x);
   for (int iteration = 0; iteration < iterations; ++iteration) {
     Vector weights;
-    for (const Vector& row : x) weights.push_back(1 / std::max(nu, std::sqrt(Square(row, z))));
+    for (const Vector& row : x)
+      weights.push_back(1 / std::max(nu, std::sqrt(Square(row, z))));
     z = WeightedMean(x, weights);
   }
   return z;
@@ -267,7 +284,8 @@ Vector CenteredClip(const Matrix& x, double tau, Vector v) {
       const double factor = distance > tau ? tau / distance : 1;
       for (size_t j = 0; j < v.size(); ++j) step[j] += (row[j] - v[j]) * factor;
     }
-    for (size_t j = 0; j < v.size(); ++j) v[j] += step[j] / static_cast<double>(x.size());
+    for (size_t j = 0; j < v.size(); ++j)
+      v[j] += step[j] / static_cast<double>(x.size());
   }
   return v;
 }
@@ -278,7 +296,8 @@ Vector Faba(Matrix x, int f) {
     const Vector squares = SquaresTo(x, Mean(x));
     const double most = *std::max_element(squares.begin(), squares.end());
     size_t drop = 0;
-    for (size_t i = 0; i < x.size(); ++i) drop = squares[i] >= most * (1 - 1e-12) ? i : drop;
+    for (size_t i = 0; i < x.size(); ++i)
+      drop = squares[i] >= most * (1 - 1e-12) ? i : drop;
     x.erase(x.begin() + static_cast<int64_t>(drop));
   }
   return Mean(x);
@@ -290,9 +309,11 @@ Vector Fltrust(Matrix x, size_t root) {
   const Vector trusted = x[root];
   for (size_t i = 0; i < x.size(); ++i) {
     const double norm = Norm(x[i]);
-    const double cosine = norm * length > 0 ? Dot(x[i], trusted) / (norm * length) : 0;
+    const double cosine =
+        norm * length > 0 ? Dot(x[i], trusted) / (norm * length) : 0;
     trust.push_back(i == root ? 1 : std::max(0.0, cosine));
-    for (double& value : x[i]) value *= norm > 0 && i != root ? length / norm : 1;
+    for (double& value : x[i])
+      value *= norm > 0 && i != root ? length / norm : 1;
   }
   return WeightedMean(x, trust);
 }
@@ -316,7 +337,8 @@ Matrix Arc(const Matrix& x, int f) {
 Matrix Nnm(const Matrix& x, int f) {
   Matrix mixed;
   for (const Vector& row : x) {
-    mixed.push_back(Mean(Lowest(x, SquaresTo(x, row), static_cast<int>(x.size()) - f)));
+    mixed.push_back(
+        Mean(Lowest(x, SquaresTo(x, row), static_cast<int>(x.size()) - f)));
   }
   return mixed;
 }
@@ -351,13 +373,15 @@ double Subsets(int n, int f) {
   return count;
 }
 
-Vector Rule(const std::string& name, const Matrix& x, int f, double option, const Vector& prev) {
+Vector Rule(const std::string& name, const Matrix& x, int f, double option,
+            const Vector& prev) {
   const int n = static_cast<int>(x.size());
   const int index = static_cast<int>(option);
   Vector direction;
   if (name == "mean") return Mean(x);
   if (name == "krum") return MultiKrum(x, f, 1);
-  if (name == "multi_krum") return MultiKrum(x, f, index > 0 ? index : n - f - 2);
+  if (name == "multi_krum")
+    return MultiKrum(x, f, index > 0 ? index : n - f - 2);
   if (name == "bulyan") return Bulyan(x, f);
   if (name == "mda") return BestSubset(x, f, 0, Diameter);
   if (name == "smea") {
@@ -367,7 +391,8 @@ Vector Rule(const std::string& name, const Matrix& x, int f, double option, cons
   }
   if (name == "geometric_median") return GeometricMedian(x, 0.1, 3);
   if (name == "centered_clip") return CenteredClip(x, option, prev);
-  if (name == "cge") return Mean(Lowest(x, SquaresTo(x, Vector(x[0].size())), n - f));
+  if (name == "cge")
+    return Mean(Lowest(x, SquaresTo(x, Vector(x[0].size())), n - f));
   if (name == "faba") return Faba(x, f);
   if (name == "caf") return Caf(x, f);
   if (name == "monna") return Mean(Lowest(x, SquaresTo(x, x[index]), n - f));

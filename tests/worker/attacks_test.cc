@@ -15,7 +15,10 @@ std::vector<std::vector<float>> Honest() {
   std::vector<std::vector<float>> rows(9, std::vector<float>(4));
   for (int i = 0; i < 9; ++i) {
     for (int j = 0; j < 4; ++j) {
-      rows[i][j] = static_cast<float>((37 * i * i + 11 * i * j + 5 * j * j + 3 * i + 7 * j) % 101) / 10;
+      rows[i][j] =
+          static_cast<float>(
+              (37 * i * i + 11 * i * j + 5 * j * j + 3 * i + 7 * j) % 101) /
+          10;
     }
   }
   return rows;
@@ -41,9 +44,11 @@ class AttackTest : public testing::Test {
   }
 
   // 1e-6 of values up to 20 in float32.
-  void ExpectVector(const std::string& text, const std::vector<double>& expected) {
+  void ExpectVector(const std::string& text,
+                    const std::vector<double>& expected) {
     const std::vector<float> made = Make(text);
-    for (size_t j = 0; j < expected.size(); ++j) EXPECT_NEAR(made[j], expected[j], 2e-6) << text;
+    for (size_t j = 0; j < expected.size(); ++j)
+      EXPECT_NEAR(made[j], expected[j], 2e-6) << text;
   }
 
   std::vector<std::vector<float>> rows_ = Honest();
@@ -53,10 +58,13 @@ class AttackTest : public testing::Test {
 };
 
 TEST_F(AttackTest, Oracles) {
-  ExpectVector("alie(1.5)", {-0.072328033, 0.057122273, -0.962743363, 0.551266239});
+  ExpectVector("alie(1.5)",
+               {-0.072328033, 0.057122273, -0.962743363, 0.551266239});
   ExpectVector("alie", {-0.072328033, 0.057122273, -0.962743363, 0.551266239});
-  ExpectVector("min_max", {0.668022948, 0.964971393, -0.095109379, 1.499927597});
-  ExpectVector("min_sum", {0.619890863, 0.905949832, -0.151516453, 1.438252729});
+  ExpectVector("min_max",
+               {0.668022948, 0.964971393, -0.095109379, 1.499927597});
+  ExpectVector("min_sum",
+               {0.619890863, 0.905949832, -0.151516453, 1.438252729});
 }
 
 TEST_F(AttackTest, Simple) {
@@ -68,34 +76,43 @@ TEST_F(AttackTest, Simple) {
   EXPECT_EQ(Make("mimic"), rows_[0]);
   for (float value : Make("nan")) EXPECT_TRUE(std::isnan(value));
   for (float value : Make("inf")) EXPECT_TRUE(std::isinf(value));
-  const std::vector<double> mean = {4.266666667, 5.377777778, 4.122222222, 6.111111111};
-  ExpectVector("ipm(0.5)", {-mean[0] / 2, -mean[1] / 2, -mean[2] / 2, -mean[3] / 2});
+  const std::vector<double> mean = {4.266666667, 5.377777778, 4.122222222,
+                                    6.111111111};
+  ExpectVector("ipm(0.5)",
+               {-mean[0] / 2, -mean[1] / 2, -mean[2] / 2, -mean[3] / 2});
 }
 
 TEST_F(AttackTest, GaussianComesFromItsKeyAlone) {
   EXPECT_EQ(Make("gaussian", 1), Make("gaussian", 1));
   EXPECT_NE(Make("gaussian", 1), Make("gaussian", 2));
-  const std::vector<float> one = Make("gaussian(1)"), five = Make("gaussian(5)");
+  const std::vector<float> one = Make("gaussian(1)"),
+                           five = Make("gaussian(5)");
   for (int j = 0; j < 4; ++j) EXPECT_NEAR(five[j], 5 * one[j], 1e-5);
 }
 
 TEST_F(AttackTest, GaussianHasItsDeviation) {
   const Attack attack = *ParseAttack("gaussian(3)");
   std::vector<float> noise(20000);
-  ASSERT_TRUE(MakeAttack(attack, {{}, {}, nullptr, 20000, 0, 0, 11}, noise.data()).ok());
+  ASSERT_TRUE(
+      MakeAttack(attack, {{}, {}, nullptr, 20000, 0, 0, 11}, noise.data())
+          .ok());
   double squares = 0;
   for (float value : noise) squares += static_cast<double>(value) * value;
-  // The variance of 20000 draws is within 1 % of 9 at one standard error: allow four.
+  // The variance of 20000 draws is within 1 % of 9 at one standard error: allow
+  // four.
   EXPECT_NEAR(squares / 20000, 9, 0.36);
 }
 
-double SquaredDistance(const std::vector<float>& a, const std::vector<float>& b) {
+double SquaredDistance(const std::vector<float>& a,
+                       const std::vector<float>& b) {
   double sum = 0;
-  for (size_t j = 0; j < a.size(); ++j) sum += (double{a[j]} - b[j]) * (double{a[j]} - b[j]);
+  for (size_t j = 0; j < a.size(); ++j)
+    sum += (double{a[j]} - b[j]) * (double{a[j]} - b[j]);
   return sum;
 }
 
-// Straight from what the two attacks promise: as far as the honest vectors are apart, no farther.
+// Straight from what the two attacks promise: as far as the honest vectors are
+// apart, no farther.
 TEST_F(AttackTest, MinMaxAndMinSumTouchTheirBounds) {
   const std::vector<float> far_max = Make("min_max"), far_sum = Make("min_sum");
   double diameter = 0, widest = 0, reached = 0, sum = 0;
@@ -115,14 +132,19 @@ TEST_F(AttackTest, MinMaxAndMinSumTouchTheirBounds) {
 
 TEST_F(AttackTest, HonestThatAgreeAreCopied) {
   for (auto& row : rows_) row = rows_[0];
-  for (const char* text : {"alie", "min_max", "min_sum"}) EXPECT_EQ(Make(text), rows_[0]) << text;
+  for (const char* text : {"alie", "min_max", "min_sum"})
+    EXPECT_EQ(Make(text), rows_[0]) << text;
   pointers_.resize(1);
-  for (const char* text : {"alie", "min_max", "min_sum"}) EXPECT_EQ(Make(text), rows_[0]) << text;
+  for (const char* text : {"alie", "min_max", "min_sum"})
+    EXPECT_EQ(Make(text), rows_[0]) << text;
 }
 
 TEST(AttackParserTest, AlieZ) {
-  const std::vector<std::tuple<int, int, double>> oracles = {
-      {11, 2, 0.13971}, {20, 4, 0.15731}, {25, 5, 0.25335}, {50, 12, 0.33604}, {50, 24, 1.42608}};
+  const std::vector<std::tuple<int, int, double>> oracles = {{11, 2, 0.13971},
+                                                             {20, 4, 0.15731},
+                                                             {25, 5, 0.25335},
+                                                             {50, 12, 0.33604},
+                                                             {50, 24, 1.42608}};
   for (const auto& [n, f, z] : oracles) {
     ASSERT_TRUE(AlieZ(n, f).ok());
     EXPECT_NEAR(*AlieZ(n, f), z, 5e-6);
@@ -133,8 +155,9 @@ TEST(AttackParserTest, AlieZ) {
 }
 
 TEST(AttackParserTest, EveryName) {
-  for (const char* text : {"none", "sign_flip", "ipm", "alie", "gaussian", "mimic", "zero", "nan",
-                           "inf", "scale", "min_max", "min_sum"}) {
+  for (const char* text :
+       {"none", "sign_flip", "ipm", "alie", "gaussian", "mimic", "zero", "nan",
+        "inf", "scale", "min_max", "min_sum"}) {
     ASSERT_TRUE(ParseAttack(text).ok()) << text;
     EXPECT_EQ(ParseAttack(text)->makes_vector(), std::string(text) != "none");
   }
@@ -150,7 +173,8 @@ TEST(AttackParserTest, EveryName) {
 TEST(AttackParserTest, RefusesInWords) {
   EXPECT_EQ(ParseAttack("sign_flop").status().message().substr(0, 56),
             "there is no attack 'sign_flop'; expected one of none, si");
-  EXPECT_EQ(ParseAttack("nan(3)").status().message(), "nan has no option '3'; it takes none");
+  EXPECT_EQ(ParseAttack("nan(3)").status().message(),
+            "nan has no option '3'; it takes none");
   EXPECT_EQ(ParseAttack("alie(much)").status().message(),
             "alie: z must be a number or auto, not 'much'");
   EXPECT_FALSE(ParseAttack("zero + nan").ok());
