@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "server/rules/coordinate.h"
+#include "server/rules/vector16.h"
 
 namespace parapet::rules {
 namespace {
@@ -153,14 +154,17 @@ class ByMixing {
   // The tile of M X, summed in the order of the columns. The zero column adds
   // nothing.
   void Mix() {
+    using V = Vector16<double>;
     std::fill(tile_.begin(), tile_.end(), 0.0);
     for (int r = 0; r < plan_.mixing.rows; ++r) {
-      double* __restrict mixed = &tile_[static_cast<size_t>(r) * kLanes];
+      double* mixed = &tile_[static_cast<size_t>(r) * kLanes];
       for (size_t k = 0; k < used_.size(); ++k) {
         const double weight = plan_.mixing.at(r, used_[k]);
         if (weight == 0) continue;
         const double* input = &inputs_[k * kLanes];
-        for (int l = 0; l < kLanes; ++l) mixed[l] += weight * input[l];
+        for (int l = 0; l < kLanes; l += V::kSize) {
+          V::Store(V::Load(mixed + l) + weight * V::Load(input + l), mixed + l);
+        }
       }
     }
   }

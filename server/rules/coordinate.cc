@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/rules/vector16.h"
+
 namespace parapet::rules {
 namespace {
 
 constexpr int kLanes = kTileLanes;
 
 template <typename T>
-void CompareExchange(T* __restrict low, T* __restrict high) {
-  for (int l = 0; l < kLanes; ++l) {
-    const T a = low[l], b = high[l];
-    low[l] = b < a ? b : a;
-    high[l] = b < a ? a : b;
+void CompareExchange(T* low, T* high) {
+  using V = Vector16<T>;
+  for (int l = 0; l < kLanes; l += V::kSize) {
+    const typename V::type a = V::Load(low + l), b = V::Load(high + l);
+    V::Store(b < a ? b : a, low + l);
+    V::Store(b < a ? a : b, high + l);
   }
 }
 

@@ -31,10 +31,4 @@ Eigenpair TopEigenpair(const Eigen::MatrixXd& symmetric) {
   return {solver.eigenvalues()[last], solver.eigenvectors().col(last)};
 }
 
-double TopEigenvalue(const Eigen::MatrixXd& symmetric) {
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(
-      symmetric, Eigen::EigenvaluesOnly);
-  return solver.eigenvalues()[symmetric.rows() - 1];
-}
-
 }  // namespace parapet::rules

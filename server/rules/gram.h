@@ -27,9 +27,6 @@ struct Eigenpair {
 // unit vector.
 Eigenpair TopEigenpair(const Eigen::MatrixXd& symmetric);
 
-// Just the value.
-double TopEigenvalue(const Eigen::MatrixXd& symmetric);
-
 }  // namespace parapet::rules
 
 #endif  // PARAPET_SERVER_RULES_GRAM_H_

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/rules/vector16.h"
+
 namespace parapet::rules {
 namespace {
 
@@ -24,33 +26,53 @@ T AddLanes(T* lanes) {
 
 // T is what differences, squares and sums are made in.
 template <typename T>
-T TileSum(const float* a, const float* b, int64_t count) {
-  T lanes[kLanes] = {};
-  int64_t e = 0;
-  for (; e + kLanes <= count; e += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      const T difference = static_cast<T>(a[e + l]) - static_cast<T>(b[e + l]);
-      lanes[l] += difference * difference;
+void AddSquares(const float* a, const float* b, int64_t count, T* lanes) {
+  for (int64_t e = 0; e < count; ++e) {
+    const T difference = static_cast<T>(a[e]) - static_cast<T>(b[e]);
+    lanes[e % kLanes] += difference * difference;
+  }
+}
+
+float TileSum(const float* a, const float* b, int64_t count) {
+  using V = Vector16<float>;
+  V::type sums[kLanes / V::kSize] = {};
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t e = 0; e < whole; e += kLanes) {
+    for (int v = 0; v < kLanes / V::kSize; ++v) {
+      const int64_t at = e + v * V::kSize;
+      const V::type difference = V::Load(a + at) - V::Load(b + at);
+      sums[v] += difference * difference;
     }
   }
-  for (int l = 0; e < count; ++e, ++l) {
-    const T difference = static_cast<T>(a[e]) - static_cast<T>(b[e]);
-    lanes[l] += difference * difference;
-  }
+  float lanes[kLanes];
+  for (int v = 0; v < kLanes / V::kSize; ++v)
+    V::Store(sums[v], lanes + v * V::kSize);
+  AddSquares(a + whole, b + whole, count - whole, lanes);
+  return AddLanes(lanes);
+}
+
+double TileSumInFloat64(const float* a, const float* b, int64_t count) {
+  double lanes[kLanes] = {};
+  AddSquares(a, b, count, lanes);
   return AddLanes(lanes);
 }
 
 double TileDistance(const float* a, const float* b, int64_t count) {
   if (a == b) return 0;  // prev and zero, where there is no prev
-  const float sum = TileSum<float>(a, b, count);
+  const float sum = TileSum(a, b, count);
   if (sum >= kTiny && std::isfinite(sum)) return sum;
-  return TileSum<double>(a, b, count);
+  return TileSumInFloat64(a, b, count);
+}
+
+void AddZeros(const float* row, int64_t count, float* lanes) {
+  for (int64_t e = 0; e < count; ++e) lanes[e % kLanes] += row[e] * 0.0f;
 }
 
 bool AllFinite(const float* row, int64_t count) {
-  bool finite = true;
-  for (int64_t e = 0; e < count; ++e) finite &= std::isfinite(row[e]);
-  return finite;
+  // x * 0 is 0, or NaN where x is not finite; and NaN stays.
+  float lanes[kLanes] = {};
+  AddZeros(row, count, lanes);
+  return AddLanes(lanes) == 0;
 }
 
 }  // namespace

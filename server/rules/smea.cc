@@ -32,20 +32,48 @@ bool NextSubset(std::vector<int>& subset, int n) {
   return true;
 }
 
-// A lower bound of the top eigenvalue: Rayleigh's quotient after a few steps of
-// the power method. It spares most subsets the eigensolver.
-double LowerBound(const Eigen::MatrixXd& gram) {
-  Eigen::Index column = 0;
-  gram.diagonal().maxCoeff(&column);
-  Eigen::VectorXd v = gram.col(column);
-  for (int step = 0; step < 2; ++step) {
-    const double norm = v.norm();
-    if (!(norm > 0)) return 0;
-    v = gram * (v / norm);
+// Finds the top eigenvalue of subsets' covariances (times the size of a subset,
+// the same for all), sparing most of them the eigensolver.
+class TopEigenvalues {
+ public:
+  explicit TopEigenvalues(const Distances& distances)
+      : distances_(distances), guess_(Eigen::VectorXd::Ones(distances.n())) {
+    for (int i = 0; i < distances.n(); i += 2) guess_[i] = -1;
   }
-  const double square = v.squaredNorm();
-  return square > 0 ? v.dot(gram * v) / square : 0;
-}
+
+  // Or any number above `limit` if it is above that.
+  double UnlessAbove(const std::vector<int>& subset, double limit) {
+    const auto size = static_cast<Eigen::Index>(subset.size());
+    const Eigen::MatrixXd gram =
+        CentredGram(SubMatrix(distances_, subset),
+                    Eigen::VectorXd::Constant(size, 1.0 / subset.size()));
+    const double bound = LowerBound(gram, subset) * (1 - kTie);
+    if (bound > limit) return bound;
+    const Eigenpair top = TopEigenpair(gram);
+    for (Eigen::Index k = 0; k < size; ++k) guess_[subset[k]] = top.vector[k];
+    return std::max(0.0, top.value);
+  }
+
+ private:
+  // Rayleigh's quotient, never above the top eigenvalue but for rounding, after
+  // a few steps of the power method from the last eigenvector that was found:
+  // that of another subset is seldom far from it.
+  double LowerBound(const Eigen::MatrixXd& gram,
+                    const std::vector<int>& subset) const {
+    Eigen::VectorXd v(gram.rows());
+    for (Eigen::Index k = 0; k < v.size(); ++k) v[k] = guess_[subset[k]];
+    for (int step = 0; step < 3; ++step) {
+      const double norm = v.norm();
+      if (!(norm > 0)) return 0;
+      v = gram * (v / norm);
+    }
+    const double square = v.squaredNorm();
+    return square > 0 ? v.dot(gram * v) / square : 0;
+  }
+
+  const Distances& distances_;
+  Eigen::VectorXd guess_;
+};
 
 class Smea : public Stage {
  public:
@@ -62,9 +90,10 @@ class Smea : public Stage {
     // In lexicographic order, each of those that were the least or tied with it
     // when they were met.
     std::vector<std::pair<double, std::vector<int>>> candidates;
+    TopEigenvalues top_eigenvalues(view.distances);
     do {
       const double top =
-          TopUnlessAbove(view.distances, subset, least * (1 + kTie));
+          top_eigenvalues.UnlessAbove(subset, least * (1 + kTie));
       if (top > least * (1 + kTie)) continue;
       candidates.emplace_back(top, subset);
       least = std::min(least, top);
@@ -76,19 +105,6 @@ class Smea : public Stage {
   }
 
  private:
-  // The covariance's top eigenvalue (times the size of the subset, the same for
-  // all), or any number above `limit` if it is above.
-  static double TopUnlessAbove(const Distances& distances,
-                               const std::vector<int>& subset, double limit) {
-    const auto size = static_cast<Eigen::Index>(subset.size());
-    const Eigen::MatrixXd gram =
-        CentredGram(SubMatrix(distances, subset),
-                    Eigen::VectorXd::Constant(size, 1.0 / subset.size()));
-    const double bound =
-        LowerBound(gram) * (1 - kTie);  // against its own rounding
-    return bound > limit ? bound : std::max(0.0, TopEigenvalue(gram));
-  }
-
   static std::vector<int> FirstWithin(
       const std::vector<std::pair<double, std::vector<int>>>& candidates,
       double limit) {
