@@ -1,0 +1,58 @@
+#ifndef PARAPET_SERVER_RULES_PAIRWISE_H_
+#define PARAPET_SERVER_RULES_PAIRWISE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/exact_sum.h"
+#include "server/rules/distances.h"
+
+namespace parapet::rules {
+
+// How many pairs n vectors, prev and zero make: (0,1), (0,2), ..., (0,n+1),
+// (1,2), ..., (n,n+1).
+constexpr int64_t PairCount(int n) { return int64_t{n + 2} * (n + 1) / 2; }
+
+// Squared distances of all pairs within one leaf: float32 differences and
+// squares within tiles of 256 coordinates, in 16 lanes (lane l adds elements l,
+// l + 16, ..., lanes are then added pairwise, l and l + 8, + 4, + 2, + 1),
+// float64 across tiles in order; a tile whose sum is infinite or tiny is done
+// again in float64. Never from inner products, which lose close vectors. `rows`
+// are n pointers to `elements` values; `prev` may be null for 0. Writes
+// PairCount(n) sums; those of a row that is not finite are not numbers to be
+// used. finite[i] is set to 0 where row i has a NaN or an infinity, and left
+// alone otherwise.
+void LeafDistances(absl::Span<const float* const> rows, const float* prev,
+                   int64_t elements, double* sums, uint8_t* finite);
+
+// The sum of leaves' distances over any part of the vector, added exactly: the
+// same bits for every order and grouping of the leaves.
+class PartialDistances {
+ public:
+  explicit PartialDistances(int n)
+      : n_(n), sums_(PairCount(n)), finite_(n, 1) {}
+
+  int n() const { return n_; }
+  // `elements` at most a leaf, which begins at a leaf's boundary of the layout.
+  void AddLeaf(absl::Span<const float* const> rows, const float* prev,
+               int64_t elements);
+  // What LeafDistances gave elsewhere.
+  void AddSums(const double* sums, const uint8_t* finite);
+  // other.n() = n().
+  void Merge(const PartialDistances& other);
+
+  Distances Round() const;
+  std::vector<bool> finite() const { return {finite_.begin(), finite_.end()}; }
+  // For the wire: PairCount(n) sums and n flags.
+  const std::vector<ExactSum>& sums() const { return sums_; }
+
+ private:
+  int n_;
+  std::vector<ExactSum> sums_;
+  std::vector<uint8_t> finite_;
+};
+
+}  // namespace parapet::rules
+
+#endif  // PARAPET_SERVER_RULES_PAIRWISE_H_
