@@ -17,6 +17,7 @@
 #include "common/job.h"
 #include "common/messages.h"
 #include "common/sampler.h"
+#include "server/audit.h"
 
 namespace parapet {
 
@@ -35,25 +36,6 @@ struct LeadConfig {
   std::string resume_from;  // folder of the snapshot; empty: a fresh start
   std::function<std::string(int64_t)>
       describe;  // an element of the flat vector in words
-};
-
-// What is known of a round once every shard has done it (promise P10).
-struct RoundRecord {
-  uint64_t round = 0;
-  std::vector<uint32_t> participants;  // in every shard
-  struct LeftOut {
-    uint32_t worker = 0;
-    std::string why;
-  };
-  std::vector<LeftOut> left_out;  // members that are not among the participants
-  struct Exception {
-    int shard = 0;
-    ShardDoneMessage::Exception what;
-  };
-  std::vector<Exception>
-      exceptions;  // reduced with a worker that was left out afterwards
-  uint64_t bad_coordinates = 0;
-  bool carried = false;  // nobody took part on some shard
 };
 
 // What the job came to, for the summary.

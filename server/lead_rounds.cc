@@ -158,7 +158,8 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
     }
     auto why = open.why.find(member.id);
     record.left_out.push_back(
-        {member.id, why == open.why.end() ? "closed out" : why->second});
+        {member.id, RoundRecord::Reason::kMissing,
+         why == open.why.end() ? "closed out" : why->second});
     last_left_out_.push_back(member.id);
     ++summary_.left_out[member.id];
     if (++player.left_out_in_a_row >= kLeftOutLimit && !player.gone)
