@@ -241,9 +241,10 @@ TEST_F(FlagsTest, ContradictionsAreRefusedInWords) {
 }
 
 TEST_F(FlagsTest, TheCallersCheckOfTheJobCounts) {
-  const JobCheck check = [](const JobConfig& job) {
-    return job.rule == "mean" ? absl::OkStatus()
-                              : absl::InvalidArgumentError("no such rule");
+  const JobCheck check = [](const CommonFlags& flags) {
+    return flags.job.rule == "mean"
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("no such rule");
   };
   EXPECT_TRUE(Launch({"--epochs=1"}, check).ok());
   EXPECT_EQ(Launch({"--epochs=1", "--rule=median"}, check).status().message(),
