@@ -14,16 +14,21 @@
 namespace parapet {
 namespace {
 
-// Blocks up to this size stay with malloc; freed memory up to this much is not
-// given back.
-constexpr int kMmapThreshold = 256 << 20;
+// Blocks up to this size stay with malloc, or each received message would be
+// mapped, faulted in and unmapped again. glibc refuses more than this.
+constexpr int kMmapThreshold = 32 << 20;
+// Freed memory up to this much is not given back.
 constexpr int kTrimThreshold = 512 << 20;
+// Messages are made by one thread and freed by another; with an arena for each
+// thread, the freed blocks are of no use to whoever needs the next one.
+constexpr int kArenas = 1;
 
 }  // namespace
 
 void SetUpProcess() {
   mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
+  mallopt(M_ARENA_MAX, kArenas);
   signal(SIGPIPE, SIG_IGN);
 }
 

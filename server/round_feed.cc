@@ -84,29 +84,37 @@ void Round::On(NeedIn& event) {
   // No job gets so far; below, versions are signed.
   if (event.version > uint64_t{std::numeric_limits<int64_t>::max()}) return;
   Recipient& recipient = recipients_[event.peer];
-  if (event.locals.empty()) {
-    Prove(event.peer, event.version);
-    if (recipient.feeding <= static_cast<int64_t>(event.version)) return;
-    // Another life of an evaluator may lack what its former one had.
-    if (!IsKept(static_cast<uint64_t>(recipient.feeding))) return;
-    // It has seen nothing of the version that it is being sent: that was lost
-    // with the old link.
+  const auto version = static_cast<int64_t>(event.version);
+  if (event.locals.empty()) Prove(event.peer, event.version);
+  // A version that is not made yet is its word only: what it lacks counts more.
+  const bool believed = event.locals.empty() ||
+                        recipient.feeding <= static_cast<int64_t>(version_);
+  // Another life of an evaluator may lack what its former one had.
+  if (version < recipient.feeding && believed &&
+      IsKept(static_cast<uint64_t>(recipient.feeding))) {
+    // It has seen nothing of the version that it is being sent: on this link,
+    // that was lost with the old one.
     for (int64_t i = 0; i < config_.chunks; ++i)
       recipient.wanted[i] = recipient.wanted[i] || event.mine[i];
-    SendWanted(event.peer, recipient);
-    return;
+    return SendWanted(event.peer, recipient);
   }
+  if (event.locals.empty()) return;
   event.locals.resize(config_.chunks);
   if (!IsKept(event.version)) {
     Feed(event.peer, recipient, version_,
          std::vector<bool>(config_.chunks, true));
     return;
   }
-  if (recipient.feeding == static_cast<int64_t>(event.version)) {
-    // Another data link of the same peer: what either link lacks is still to be
-    // sent.
-    for (int64_t i = 0; i < config_.chunks; ++i)
+  for (int64_t i = 0; i < config_.chunks; ++i) {
+    if (recipient.feeding == version) {
+      // Another data link of the same peer: what either link lacks is still to
+      // be sent.
       event.locals[i] = event.locals[i] || recipient.wanted[i];
+    } else if (recipient.feeding >= 0) {
+      // It has this version from other servers and nothing of it from this one:
+      // its other links lack it as well, and do not ask.
+      event.locals[i] = event.locals[i] || !event.mine[i];
+    }
   }
   Feed(event.peer, recipient, event.version, std::move(event.locals));
 }

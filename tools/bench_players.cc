@@ -1,9 +1,11 @@
 #include "tools/bench_players.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,18 +128,11 @@ absl::StatusOr<PlayerReport> ParseReport(const std::string& text) {
 // ---- Parapet's players
 // --------------------------------------------------------------------------
 
-constexpr int64_t kMaxTcpPortTries = 20;
-
 std::string ServerAddress(const RoundBench& bench, const std::string& dir,
                           const char* kind, int index) {
   if (bench.transport == "ipc")
     return absl::StrCat("ipc://", dir, "/", kind, "-", index);
-  // A range that depends on the process, below those that the system gives out
-  // by itself.
-  const int base = 20000 + static_cast<int>(getpid() % 400) *
-                               static_cast<int>(kMaxTcpPortTries);
-  return absl::StrCat("tcp://127.0.0.1:",
-                      base + index + (kind[0] == 'e' ? 10 : 0));
+  return absl::StrCat("tcp://127.0.0.1:", bench.ports.at(index));
 }
 
 JobConfig MakeJob(const RoundBench& bench) {
@@ -274,6 +269,27 @@ absl::StatusOr<std::vector<PlayerReport>> RunPlayers(
   }
   if (!status.ok()) return status;
   return reports;
+}
+
+absl::StatusOr<std::vector<int>> FreePorts(int count) {
+  std::vector<int> sockets, ports;
+  const auto close_all = absl::MakeCleanup([&sockets] {
+    for (const int s : sockets) close(s);
+  });
+  for (int i = 0; i < count; ++i) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* raw = reinterpret_cast<sockaddr*>(&address);
+    sockets.push_back(socket(AF_INET, SOCK_STREAM, 0));
+    if (bind(sockets.back(), raw, size) != 0 ||
+        getsockname(sockets.back(), raw, &size) != 0) {
+      return absl::UnavailableError("no port of 127.0.0.1 is to be had");
+    }
+    ports.push_back(ntohs(address.sin_port));
+  }
+  return ports;
 }
 
 absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(

@@ -31,7 +31,11 @@ struct RoundBench {
   int64_t chunk = 0;         // elements; 0 chooses
   int rounds = 50;
   int warmup = 5;
+  std::vector<int> ports = {};  // one a server, for tcp
 };
+
+// Ports of this machine that were free a moment ago.
+absl::StatusOr<std::vector<int>> FreePorts(int count);
 
 // Parapet's own processes: a report for each worker, then for each server.
 absl::StatusOr<std::vector<PlayerReport>> RunParapetRounds(

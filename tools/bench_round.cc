@@ -63,7 +63,7 @@ int RoundsFor(int64_t bytes, int workers) {
       std::clamp<int64_t>(budget / (bytes * workers), 20, 2000));
 }
 
-absl::StatusOr<Result> Measure(const RoundBench& bench) {
+absl::StatusOr<Result> Measure(RoundBench bench) {
   char dir[] = "/tmp/parapet-bench-XXXXXX";
   if (mkdtemp(dir) == nullptr)
     return absl::UnavailableError("no folder for sockets in /tmp");
@@ -71,6 +71,9 @@ absl::StatusOr<Result> Measure(const RoundBench& bench) {
     std::error_code ignored;
     std::filesystem::remove_all(dir, ignored);
   });
+  if (bench.transport == "tcp") {
+    PARAPET_ASSIGN_OR_RETURN(bench.ports, FreePorts(bench.servers));
+  }
   PARAPET_ASSIGN_OR_RETURN(const auto raw, RunRawEcho(bench, dir));
   PARAPET_ASSIGN_OR_RETURN(const auto ours, RunParapetRounds(bench, dir));
   Result result;

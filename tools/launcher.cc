@@ -248,6 +248,7 @@ void Launcher::PassOn(int signal) {
   screen_->Say(absl::StrCat(SignalName(signal), " is passed on; the job has ",
                             absl::FormatDuration(options_.patience.grace),
                             " to stop"));
+  passed_on_ = signal;
   Terminate(signal);
 }
 
@@ -298,7 +299,11 @@ void Launcher::Ended(Child* child, int code) {
   const std::string how =
       absl::StrCat(child->member.name, " ", HowItEnded(code));
   const PatienceConfig& patience = options_.patience;
-  if (code != kExitDone) Failed(code);
+  // One that had only just begun, and did not take signals yet: it has stopped
+  // as it was asked to.
+  const bool stopped = ending_ == Ending::kTerminating && passed_on_ != 0 &&
+                       code == 128 + passed_on_;
+  if (code != kExitDone && !stopped) Failed(code);
   if (code == kExitUsage && ending_ == Ending::kNo) {
     screen_->Say(absl::StrCat(how, " (its flags); the others are stopped"));
     Terminate(SIGTERM);

@@ -102,6 +102,7 @@ class Launcher {
   Ending ending_ = Ending::kNo;
   absl::Time deadline_ = absl::InfiniteFuture();
   int signals_taken_ = 0;
+  int passed_on_ = 0;  // the signal that all were sent, once one was
   std::optional<int> first_failure_;
 };
 

@@ -1,7 +1,11 @@
 #include "common/net/zmq_util.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -14,6 +18,11 @@ constexpr size_t kCopyBelow = 1024;
 // libzmq's default of 1023 sockets allows 341 connections, at three sockets
 // each.
 constexpr int kMaxSockets = 65535;
+
+// Descriptors of libzmq's: each thread has a mailbox and an epoll set, and each
+// socket a mailbox and its connection, with one to spare for the monitor.
+constexpr int kPerThread = 2;
+constexpr int kPerSocket = 3;
 
 void FreeShared(void*, void* hint) {
   delete static_cast<std::shared_ptr<const void>*>(hint);
@@ -86,7 +95,28 @@ Payload ToPayload(ZmqMessage message) {
   return Payload(owner, owner->data(), owner->size());
 }
 
-ZmqContext::ZmqContext(int io_threads) {
+namespace {
+
+// ResourceExhausted unless `count` more descriptors can be opened. libzmq ends
+// the process when one of its threads finds none for its epoll set.
+absl::Status ProbeDescriptors(int count) {
+  std::vector<int> opened;
+  int error = 0;
+  while (error == 0 && opened.size() < static_cast<size_t>(count)) {
+    const int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) error = errno;
+    if (fd >= 0) opened.push_back(fd);
+  }
+  for (const int fd : opened) close(fd);
+  return error == 0
+             ? absl::OkStatus()
+             : ErrnoStatus("no descriptors left for a zmq socket", error);
+}
+
+}  // namespace
+
+ZmqContext::ZmqContext(int io_threads)
+    : descriptors_(kPerSocket + kPerThread * (io_threads + 1)) {
   try {
     context_ = std::make_unique<zmq::context_t>(io_threads, kMaxSockets);
   } catch (const zmq::error_t&) {
@@ -98,6 +128,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(const ZmqContext& context, int type) {
   if (context.context_ == nullptr) {
     return absl::ResourceExhaustedError("cannot start libzmq");
   }
+  PARAPET_RETURN_IF_ERROR(ProbeDescriptors(context.descriptors_));
   try {
     return ZmqSocket(zmq::socket_t(*context.context_, type));
   } catch (const zmq::error_t& error) {

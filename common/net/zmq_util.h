@@ -61,6 +61,7 @@ class ZmqContext {
 
  private:
   friend class ZmqSocket;
+  int descriptors_;  // that the first socket takes, with what it starts
   std::unique_ptr<zmq::context_t> context_;
 };
 
@@ -68,6 +69,7 @@ class ZmqSocket {
  public:
   ZmqSocket() = default;
 
+  // ResourceExhausted: too few descriptors are left for it.
   static absl::StatusOr<ZmqSocket> Open(const ZmqContext& context, int type);
   // Does nothing the second time.
   void Close();

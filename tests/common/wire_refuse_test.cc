@@ -84,7 +84,9 @@ TEST(WireRefuseTest, EveryTruncatedHeader) {
       // right: only a crash would be wrong there.
       const auto decoded =
           Decode(header.substr(0, size), payload, WireLimits());
-      if (size < header.size() / 2) EXPECT_FALSE(decoded.ok());
+      if (size < header.size() / 2) {
+        EXPECT_FALSE(decoded.ok());
+      }
     }
   }
 }

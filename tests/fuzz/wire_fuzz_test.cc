@@ -42,7 +42,7 @@ TEST(WireFuzzTest, SpoiledMessages) {
   const std::vector<Frames> corpus = Corpus();
   Mutator mutator(seed);
   int accepted = 0, refused = 0;
-  for (int i = 0; i < 200000 && !HasFailure(); ++i) {
+  for (int i = 0; i < 400000 && !HasFailure(); ++i) {
     const Frames& frames = corpus[mutator.Below(corpus.size())];
     (Accepts(mutator.Spoil(frames), WireLimits()) ? accepted : refused)++;
   }

@@ -1,6 +1,7 @@
 #include "common/net/zmq_transport.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -171,19 +172,43 @@ TEST(ZmqTransportTest, ManyConnectionsComeAndGoWithoutLeaks) {
   EXPECT_LE(OpenDescriptors(), before + 20);
 }
 
-TEST(ZmqTransportTest, BrokenDescriptorLimitIsAStatus) {
-  rlimit saved{}, low{};
-  getrlimit(RLIMIT_NOFILE, &saved);
-  auto client = MakeZmqTransport({});
-  low = saved;
-  low.rlim_cur = static_cast<rlim_t>(OpenDescriptors());
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  absl::Status status;
-  for (int i = 0; i < 20 && status.ok(); ++i) {
-    status = client->Connect("tcp://127.0.0.1:1").status();
+// Leaves a process `spare` descriptors to open, while it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int spare) {
+    getrlimit(RLIMIT_NOFILE, &saved_);
+    rlimit low = saved_;
+    low.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = 0; fd >= 0;) {
+      fd = open("/dev/null", O_RDONLY);
+      if (fd >= 0) taken_.push_back(fd);
+    }
+    for (int i = 0; i < spare && !taken_.empty(); ++i) {
+      close(taken_.back());
+      taken_.pop_back();
+    }
   }
-  setrlimit(RLIMIT_NOFILE, &saved);
-  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  ~FewDescriptors() {
+    for (const int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &saved_);
+  }
+
+ private:
+  rlimit saved_{};
+  std::vector<int> taken_;
+};
+
+TEST(ZmqTransportTest, TooFewDescriptorsAreAStatus) {
+  for (int spare = 0; spare <= 16; ++spare) {
+    auto client = MakeZmqTransport({});
+    FewDescriptors few(spare);
+    absl::Status status;
+    for (int i = 0; i < 20 && status.ok(); ++i) {
+      status = client->Connect("tcp://127.0.0.1:1").status();
+    }
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << spare << ": " << status;
+  }
 }
 
 }  // namespace

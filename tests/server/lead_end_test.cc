@@ -188,6 +188,15 @@ TEST(LeadEndTest, WhoHoldsOtherWeightsIsNamed) {
   EXPECT_THAT(words, testing::Not(HasSubstr("worker 0")));
 }
 
+TEST(LeadEndTest, MadeUpHashesDoNotHideOtherWeights) {
+  LeadTesting t(JobOf(1, 2, 100));
+  t.Gather();
+  for (uint64_t i = 0; i < 100; ++i) t.Hash(WorkerPeer(0), ~i, 0, 1);
+  t.Hash(WorkerPeer(1), 1, 0, 3);
+  EXPECT_THAT(Warnings(t.Hash(ServerPeer(0), 1, 10, 1)),
+              HasSubstr("worker 1 holds other weights of version 1"));
+}
+
 TEST(LeadEndTest, SaysWhatItWaitsFor) {
   LeadConfig config = JobOf(1, 2, 1);
   config.snapshot.dir = "snap";

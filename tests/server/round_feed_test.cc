@@ -113,6 +113,18 @@ TEST(RoundFeedTest, AChunkThatIsNotMadeYetIsSentOnceItIs) {
   EXPECT_EQ(SentTo(Worker(0), t.Settle(t.Push(0, 0, 0))), (Sent{{1, 0}}));
 }
 
+TEST(RoundFeedTest, AnotherServerMayHaveBegunTheVersionFirst) {
+  RoundTesting t(Chunks(2));
+  t.Lease(0, 1, {0});
+  t.Need(Worker(0), 0, t.AllLocals(true));
+  // Version 1 is whole elsewhere, so a new link asks for its chunk of it. The
+  // other link lacks its own as well, and does not ask.
+  const std::vector<bool> mine = {true, false};
+  EXPECT_THAT(SentTo(Worker(0), t.Do(Round::NeedIn{Worker(0), 1, mine, mine})),
+              IsEmpty());
+  EXPECT_EQ(SentTo(Worker(0), t.PushAll(0, 0)), (Sent{{1, 1}, {1, 0}}));
+}
+
 TEST(RoundFeedTest, ALinkHearsWhichGradientsTheShardLacks) {
   RoundTesting t(Chunks(4));
   t.Lease(0, 2, {0, 1});
@@ -226,6 +238,22 @@ TEST(RoundFeedTest, AnEvaluatorThatConnectsAfterTheMarkIsSentTheVersion) {
   t.Lease(0, 2, {0}, {{Mark::Kind::kEvaluate, 1}}, {0});
   t.PushAll(0, 0);  // sent into the void
   EXPECT_EQ(SentTo(Evaluator(0), t.Need(Evaluator(0), 0, {})), (Sent{{1, 0}}));
+}
+
+TEST(RoundFeedTest, AnEvaluatorThatIsSentANewerVersionStaysWithThat) {
+  RoundTesting t(Chunks(2));
+  t.Lease(0, 2, {0, 1},
+          {{Mark::Kind::kEvaluate, 1}, {Mark::Kind::kEvaluate, 2}}, {0});
+  for (uint32_t w : {0, 1}) t.Need(Worker(w), 0, t.AllLocals(true));
+  t.PushAll(0, 0);
+  t.PushAll(1, 0);
+  t.Close(1, {0});
+  t.PushAll(0, 1);  // version 1 is kept for worker 1
+  // A link broke with chunks of both versions.
+  const std::vector<bool> mine = {true, false};
+  EXPECT_EQ(
+      SentTo(Evaluator(0), t.Do(Round::NeedIn{Evaluator(0), 1, mine, mine})),
+      (Sent{{2, 0}}));
 }
 
 TEST(RoundFeedTest, ARestartedEvaluatorIsNotSentWhatIsGone) {

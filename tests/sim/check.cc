@@ -46,12 +46,26 @@ class Checker {
                        });
   }
 
+  // Where honest workers may be lost, all of them may be.
+  bool LostAllHonest() const {
+    if (!scenario_.may_lose_honest) return false;
+    for (const auto& [peer, ended] : result_.clients) {
+      const bool counts = peer.role == Role::kWorker && Honest(peer.id);
+      if (!counts || !ended) continue;
+      if (ended->code == Code::kOk || ended->code == Code::kTooFew)
+        return false;
+    }
+    return true;
+  }
+
   void CheckServers() {
     if (result_.hung) Complain("the run hangs");
     for (size_t s = 0; s < result_.servers.size(); ++s) {
       const auto& outcome = result_.servers[s];
       if (!outcome) {
         Complain("server ", s, " did not end");
+      } else if (outcome->code == Code::kTooFew && LostAllHonest()) {
+        gave_up_ = true;
       } else if (outcome->code != Code::kOk) {
         Complain("server ", s, " ended with ", NameOf(outcome->code), ": ",
                  outcome->words);
@@ -151,7 +165,8 @@ class Checker {
                reference_.version());
     }
     const auto rounds = static_cast<uint64_t>(scenario_.job.rounds);
-    const bool stopped = scenario_.stop_after != absl::InfiniteDuration();
+    const bool stopped =
+        gave_up_ || scenario_.stop_after != absl::InfiniteDuration();
     if (!stopped && rounds > 0 && summary->rounds != rounds) {
       Complain("ended at version ", summary->rounds, " of ", rounds);
     }
@@ -215,6 +230,7 @@ class Checker {
   const Scenario& scenario_;
   const RunResult& result_;
   Reference& reference_;
+  bool gave_up_ = false;
   std::vector<std::string> complaints_;
 };
 

@@ -28,6 +28,12 @@ class SimulatedEnding : public ::testing::Test {
     scenario.job.rounds = 12;
     scenario.job.epochs = 0;
     scenario.credit_window = 0;
+    // Every server has chunks, and every worker samples in every round.
+    scenario.tensors = {{"t", {23, 9}, {Initializer::Kind::kUniform, 0.5}}};
+    scenario.job.chunk = 16;
+    scenario.samples = 10000;
+    scenario.own_samples.clear();
+    scenario.job.data_split = "shared";
     return scenario;
   }
 
@@ -101,8 +107,6 @@ TEST_F(SimulatedEnding, AWorkerNeverComes) {
   ForSeeds(5, [&](uint64_t seed) {
     Scenario scenario = Plain(seed);
     scenario.job.workers = 3;
-    scenario.own_samples.clear();
-    scenario.job.data_split = "shared";
     scenario.linger = true;
     Cluster cluster(scenario, device_.get(), &disk_);
     cluster.NeverStart("worker-1");

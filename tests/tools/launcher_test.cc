@@ -1,18 +1,7 @@
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <functional>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -21,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tools/run.h"
+#include "tests/tools/launcher_testing.h"
 
 namespace parapet {
 namespace {
@@ -29,134 +18,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string ReadAll(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// Whether a process runs: a zombie does not (nobody may be there to reap one
-// that lost its parent).
-bool Lives(pid_t pid) {
-  const std::string stat = ReadAll(absl::StrCat("/proc/", pid, "/stat"));
-  const size_t name_end = stat.rfind(')');
-  return name_end != std::string::npos && stat[name_end + 2] != 'Z';
-}
-
-// What every fake program begins with: its arguments as shell variables, and
-// its pid and arguments in files named after it.
-constexpr char kPrelude[] = R"(#!/bin/bash
-for a in "$@"; do
-  case "$a" in
-    --index=*) me=server${a#*=} ;;
-    --id=*) me=worker${a#*=} ;;
-    --evaluator) me=evaluator0 ;;
-    --summary_file=*) summary=${a#*=} ;;
-    --port_file=*) port_file=${a#*=} ;;
-  esac
-done
-echo "$@" > "$D/$me.args"
-echo $$ > "$D/$me.new"; mv "$D/$me.new" "$D/$me.pid"
-ready() { : > "$D/$me.ready"; }
-until_stopped() { trap "echo $1 >> $D/$me.signals; exit 0" $1; ready; sleep 60 & wait $!; }
-until_exists() { for f in "$@"; do while [ ! -e "$D/$f" ]; do sleep 0.02; done; done; }
-deaf() { trap '' TERM; ready; while :; do sleep 0.05; done; }
-)";
-
-// Runs `parapet run` in a child process, with shell scripts as the programs
-// that it starts.
-class LauncherTest : public ::testing::Test {
- protected:
-  LauncherTest() {
-    std::string path = ::testing::TempDir() + "/parapet-launcher-XXXXXX";
-    dir_ = ::mkdtemp(path.data());
-    ::setenv("D", dir_.c_str(), 1);
-    ::mkdir((dir_ + "/tmp").c_str(), 0755);
-  }
-  ~LauncherTest() override {
-    if (launcher_ > 0) {
-      ::kill(launcher_, SIGKILL);
-      ::waitpid(launcher_, nullptr, 0);
-    }
-    std::filesystem::remove_all(dir_);
-  }
-
-  void Program(const std::string& name, const std::string& script) const {
-    const std::string path = dir_ + "/" + name;
-    std::ofstream(path) << kPrelude << script;
-    ::chmod(path.c_str(), 0755);
-  }
-  void Programs(const std::string& server, const std::string& worker) const {
-    Program("parapet-server", server);
-    Program("parapet-worker", worker);
-  }
-
-  void Start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {"run", "--epochs=1", "--bin_dir=" + dir_});
-    launcher_ = ::fork();
-    if (launcher_ != 0) return;
-    ::setenv("TMPDIR", (dir_ + "/tmp").c_str(), 1);
-    for (const auto& [fd, name] :
-         {std::pair{1, "/stdout"}, std::pair{2, "/stderr"}}) {
-      ::dup2(::open((dir_ + name).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
-             fd);
-    }
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    ::_exit(RunJob(static_cast<int>(argv.size()), argv.data()));
-  }
-
-  // Its exit code, or 1000 + the signal that ended it.
-  int Finish() {
-    int status = 0;
-    ::waitpid(launcher_, &status, 0);
-    launcher_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  }
-  int Launch(const std::vector<std::string>& arguments) {
-    Start(arguments);
-    return Finish();
-  }
-
-  void Await(const std::function<bool()>& condition) const {
-    for (int i = 0; i < 1000 && !condition(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_TRUE(condition()) << "not within 10 s; standard error:\n"
-                             << Errors();
-  }
-  bool Exists(const std::string& name) const {
-    return ::access((dir_ + "/" + name).c_str(), F_OK) == 0;
-  }
-  void AwaitFile(const std::string& name) const {
-    Await([&] { return Exists(name); });
-  }
-  pid_t Pid(const std::string& who) const {
-    AwaitFile(who + ".pid");
-    return std::atoi(ReadAll(dir_ + "/" + who + ".pid").c_str());
-  }
-  void Touch(const std::string& name) const {
-    std::ofstream(dir_ + "/" + name) << "x";
-  }
-
-  std::string Text(const std::string& name) const {
-    return ReadAll(dir_ + "/" + name);
-  }
-  std::string Output() const { return Text("stdout"); }
-  std::string Errors() const { return Text("stderr"); }
-  int FilesLeft() const {
-    int count = -2;  // . and ..
-    DIR* folder = ::opendir((dir_ + "/tmp").c_str());
-    while (::readdir(folder) != nullptr) ++count;
-    ::closedir(folder);
-    return count;
-  }
-
-  std::string dir_;
-  pid_t launcher_ = 0;
-};
 
 TEST_F(LauncherTest, StartsEverybodyWithItsArguments) {
   Programs("exit 0", "exit 0");
@@ -337,93 +198,6 @@ TEST_F(LauncherTest, TheLeadMayNotStayForEverEither) {
   Programs("sleep 60", "exit 0");
   EXPECT_EQ(Launch({"--grace=100ms", "--insufficient_for=100ms"}),
             128 + SIGTERM);
-}
-
-class LauncherSignalTest : public LauncherTest,
-                           public ::testing::WithParamInterface<int> {};
-
-TEST_P(LauncherSignalTest, IsPassedOnToAllOnce) {
-  const std::string name = GetParam() == SIGINT ? "INT" : "TERM";
-  const std::string script =
-      "n=0; trap 'n=$((n+1)); echo " + name + " >> $D/$me.signals' " + name +
-      "; ready; while [ ! -e $D/go ]; do sleep 0.02; done; exit 0";
-  Programs(script, script);
-  Start({"--servers=2", "--workers=2"});
-  const std::vector<std::string> all = {"server0", "server1", "worker0",
-                                        "worker1", "evaluator0"};
-  for (const std::string& who : all) AwaitFile(who + ".ready");
-  ::kill(launcher_, GetParam());
-  for (const std::string& who : all) AwaitFile(who + ".signals");
-  Touch("go");
-  EXPECT_EQ(Finish(), 0);
-  for (const std::string& who : all)
-    EXPECT_EQ(Text(who + ".signals"), name + "\n") << who;
-}
-
-INSTANTIATE_TEST_SUITE_P(Signals, LauncherSignalTest,
-                         ::testing::Values(SIGINT, SIGTERM));
-
-TEST_F(LauncherTest, ASecondSignalKills) {
-  Programs("deaf", "deaf");
-  Start({"--grace=60s"});
-  for (const char* who : {"server0", "worker0", "evaluator0"})
-    AwaitFile(absl::StrCat(who, ".ready"));
-  ::kill(launcher_, SIGTERM);
-  Await([this] {
-    return absl::StrContains(Errors(), "SIGTERM is passed on; the job has 1m");
-  });
-  ::kill(launcher_, SIGTERM);
-  EXPECT_EQ(Finish(), 128 + SIGKILL);
-  EXPECT_THAT(Errors(), HasSubstr("a second signal: the processes are killed"));
-  for (const char* who : {"server0", "worker0", "evaluator0"})
-    EXPECT_FALSE(Lives(Pid(who)));
-  EXPECT_EQ(FilesLeft(), 0);
-}
-
-TEST_F(LauncherTest, ThoseThatIgnoreASignalAreKilledAfterTheGrace) {
-  Programs("deaf", "deaf");
-  Start({"--grace=200ms"});
-  for (const char* who : {"server0", "worker0", "evaluator0"})
-    AwaitFile(absl::StrCat(who, ".ready"));
-  ::kill(launcher_, SIGTERM);
-  EXPECT_EQ(Finish(), 128 + SIGKILL);
-}
-
-TEST_F(LauncherTest, SigkillOfTheLauncherLeavesNobody) {
-  // Deaf to everything else; exec, so that the process is the one that the
-  // launcher started.
-  Programs("trap '' TERM INT HUP; exec sleep 60",
-           "trap '' TERM INT HUP; exec sleep 60");
-  Start({"--servers=2", "--workers=4"});
-  std::vector<pid_t> pids;
-  for (const char* who : {"server0", "server1", "worker0", "worker1", "worker2",
-                          "worker3", "evaluator0"}) {
-    pids.push_back(Pid(who));
-    EXPECT_TRUE(Lives(pids.back()));
-  }
-  ::kill(launcher_, SIGKILL);
-  EXPECT_EQ(Finish(), 1000 + SIGKILL);
-  for (const pid_t pid : pids) Await([pid] { return !Lives(pid); });
-}
-
-TEST_F(LauncherTest, WhatAProcessLeavesBehindIsKilled) {
-  Programs("exit 0", "sleep 60 & echo $! > $D/left; exit 0");
-  EXPECT_EQ(Launch({"--evaluators=0"}), 0);
-  Await([this] { return !Lives(std::atoi(Text("left").c_str())); });
-}
-
-TEST_F(LauncherTest, StrangersAreLeftAlone) {
-  // A process of ours, in our group, that the launcher did not start.
-  const pid_t stranger = ::fork();
-  if (stranger == 0) {
-    ::execl("/bin/sleep", "sleep", "60", nullptr);
-    ::_exit(1);
-  }
-  Programs("sleep 0.1; exit 3", "trap '' TERM; while :; do sleep 0.05; done");
-  EXPECT_EQ(Launch({"--grace=100ms"}), 3);
-  EXPECT_TRUE(Lives(stranger));
-  ::kill(stranger, SIGKILL);
-  ::waitpid(stranger, nullptr, 0);
 }
 
 TEST_F(LauncherTest, OverTcpPortsAreLearntInTurn) {

@@ -148,9 +148,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      OptimizerKind::kNesterov,
                                      OptimizerKind::kAdam,
                                      OptimizerKind::kAdamW)),
-    [](const auto& info) {
-      return (std::get<0>(info.param) == "cnn:small" ? "cnn_" : "mlp_") +
-             std::string(NameOf(std::get<1>(info.param)));
+    [](const auto& test) {
+      return (std::get<0>(test.param) == "cnn:small" ? "cnn_" : "mlp_") +
+             std::string(NameOf(std::get<1>(test.param)));
     });
 
 }  // namespace
