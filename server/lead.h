@@ -315,6 +315,7 @@ class Lead {
   static int64_t FirstBad(const OpenRound& open);
   void JudgeBadRound(const RoundRecord& record, int64_t first);
   void CheckDeadlines();
+  void NameSlowServers();
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);
   void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
                   const std::string& why);

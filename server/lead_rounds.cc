@@ -242,7 +242,8 @@ IdSet Lead::CompleteEverywhere(uint64_t round, OpenRound& open) {
 
 void Lead::CheckDeadlines() {
   OpenRound* open = Find(version_);
-  if (stage_ == Stage::kGathering || open == nullptr || open->deciding) return;
+  if (stage_ == Stage::kGathering || open == nullptr) return;
+  if (open->deciding) return NameSlowServers();
   const IdSet allowed = open->close ? *open->close : IdsOf(open->members);
   for (int s = 0; s < config_.job.servers; ++s) {
     // A shard that says nothing is slow or lost itself: that is not the
@@ -256,7 +257,7 @@ void Lead::CheckDeadlines() {
   for (uint32_t worker : allowed.ToVector()) {
     if (!complete.Contains(worker)) missing.push_back(worker);
   }
-  if (missing.empty()) return;
+  if (missing.empty()) return NameSlowServers();
   const int quorum = config_.patience.quorum;
   if (quorum > 0 && complete.Count() >= quorum && !quorum_since_)
     quorum_since_ = now_;
@@ -286,6 +287,20 @@ void Lead::CheckDeadlines() {
   // Whoever waited for credit gets it only now, and a deadline of its own.
   opened_ = now_;
   quorum_since_.reset();
+}
+
+// Every worker is complete: the round is the servers' to end.
+void Lead::NameSlowServers() {
+  if (now_ < next_patience_) return;
+  next_patience_ = now_ + config_.patience.patience;
+  std::vector<std::string> words;
+  for (const auto& [server, version] : shard_version_) {
+    if (version <= version_) words.push_back(absl::StrCat("server ", server));
+  }
+  Warn(absl::StrCat("round ", version_, " has waited ",
+                    absl::FormatDuration(
+                        absl::Trunc(now_ - opened_, absl::Milliseconds(100))),
+                    " for ", absl::StrJoin(words, ", ")));
 }
 
 void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,

@@ -403,6 +403,20 @@ TEST_F(FlagsTest, OneFileServesAllRoles) {
   EXPECT_EQ(worker->threads, 3);
 }
 
+TEST_F(FlagsTest, WhatOnlyTheLeadIsToKnowIsNotForwarded) {
+  const auto flags = Launch({"--epochs=1", "--rule_secret=18446744073709551615",
+                             "--audit=a.jsonl", "--audit_bytes=8Ki"});
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ(flags->rule_secret, ~uint64_t{0});
+  EXPECT_EQ(flags->audit, "a.jsonl");
+  EXPECT_EQ(flags->audit_bytes, 8192);
+  EXPECT_THAT(flags->forward, ElementsAre("--epochs=1"));
+  EXPECT_EQ(flags->job.ToText().find("secret"), std::string::npos);
+  EXPECT_FALSE(Launch({"--epochs=1"})->rule_secret);
+  EXPECT_FALSE(Launch({"--epochs=1", "--rule_secret=-1"}).ok());
+  EXPECT_FALSE(Launch({"--epochs=1", "--rule_secret="}).ok());
+}
+
 TEST_F(FlagsTest, TheLauncherForwardsWhatOthersUse) {
   const std::string file =
       "--flagfile=" + Write("job.flags", "batch=8\nservers=3\ntransport=tcp\n");

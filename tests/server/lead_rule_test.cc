@@ -270,6 +270,15 @@ TEST_F(LeadRuleTest, SuspicionGrowsOnWhoIsLeftOut) {
   EXPECT_EQ(suspects[0].worker, 4u);
 }
 
+TEST_F(LeadRuleTest, AServerThatDoesNotReportIsNamed) {
+  Begin(RuleJob("krum", 1, 2, 5));
+  t_->CompleteEverywhere(0, {0, 1, 2, 3, 4});
+  Report(0, 0, {0, 1, 2, 3, 4});
+  t_->ShardDone(0, 0, {0, 1, 2, 3, 4});
+  EXPECT_THAT(Warnings(t_->PassTime(absl::Seconds(11))),
+              HasSubstr("round 0 has waited 10s for server 1"));
+}
+
 // ---- Limits -----------------------------------------------------------------
 
 TEST_F(LeadRuleTest, ARoundIsNotClosedBelowTheLimits) {

@@ -1,6 +1,7 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "common/rng.h"
@@ -217,6 +218,10 @@ void ChooseRule(Random& random, Scenario* scenario) {
 }
 
 }  // namespace
+
+std::vector<std::string> SomeRules() {
+  return {std::begin(kRules), std::end(kRules)};
+}
 
 Scenario MakeScenario(uint64_t seed, Mood mood) {
   Random random(MixKey(seed, 4), static_cast<uint64_t>(mood));

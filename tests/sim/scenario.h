@@ -73,6 +73,9 @@ enum class Mood {
   kMixed,    // all of it at once
 };
 
+// Every rule and every step before one, in some chain.
+std::vector<std::string> SomeRules();
+
 Scenario MakeScenario(uint64_t seed, Mood mood);
 
 }  // namespace parapet::sim
