@@ -306,6 +306,7 @@ class Lead {
   // lead_rounds.cc: rounds as they go.
   OpenRound* Find(uint64_t round);
   void AdvanceVersion();
+  void NoteSpeed(uint64_t round, const OpenRound& open);
   void RecordRound(uint64_t round, const OpenRound& open);
   uint64_t SamplesOf(const OpenRound& open) const;
   std::vector<uint32_t> AddLeftOut(const OpenRound& open, const IdSet& in,

@@ -127,7 +127,7 @@ int64_t Lead::FirstBad(const OpenRound& open) {
   return first;
 }
 
-void Lead::RecordRound(uint64_t round, const OpenRound& open) {
+void Lead::NoteSpeed(uint64_t round, const OpenRound& open) {
   recent_rounds_.push_back(now_ - last_round_at_);
   if (recent_rounds_.size() > kRecentRounds)
     recent_rounds_.erase(recent_rounds_.begin());
@@ -140,7 +140,10 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   const uint64_t warmup = std::min(kWarmupRounds, TotalRounds() / 10);
   if (!steady_since_ && round >= config_.version + warmup)
     steady_since_ = {now_, samples_done_};
+}
 
+void Lead::RecordRound(uint64_t round, const OpenRound& open) {
+  NoteSpeed(round, open);
   RoundRecord record;
   record.round = round;
   record.rule = config_.job.rule;
