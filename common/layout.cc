@@ -10,7 +10,9 @@
 namespace parapet {
 namespace {
 
-constexpr int64_t kMinChunk = 16 * 1024;
+// Smaller chunks overlap more and cost more: a message is a dozen wake-ups of
+// threads, which is what a round of a small model is made of.
+constexpr int64_t kMinChunk = 64 * 1024;
 constexpr int64_t kMaxChunk = 256 * 1024;
 
 // Product of the dimensions, or -1 if one is negative or the product passes
@@ -113,8 +115,9 @@ absl::StatusOr<ShardMap> ShardMap::Create(int64_t elements, int servers,
         "a shard map needs elements, servers and a leaf above 0");
   }
   if (chunk == 0) {
+    const int64_t share = elements / servers;
     const int64_t wanted =
-        std::clamp(elements / (8 * int64_t{servers}), kMinChunk, kMaxChunk);
+        std::min(share, std::clamp(share / 8, kMinChunk, kMaxChunk));
     chunk = std::max(leaf, wanted / leaf * leaf);
   }
   if (chunk < 0 || chunk % leaf != 0) {

@@ -83,9 +83,10 @@ void Initialize(const Layout& layout, uint64_t seed, Range range, float* out);
 // no two differ by more than one chunk.
 class ShardMap {
  public:
-  // `chunk` = 0 chooses clamp(d / 8S, 16 Ki, 256 Ki), rounded down to whole
-  // leaves; otherwise it must be a positive multiple of `leaf`. Tests may make
-  // leaves smaller than kLeafElements.
+  // `chunk` = 0 chooses clamp(d / 8S, 64 Ki, 256 Ki), but not above d / S (each
+  // server has a share) and rounded down to whole leaves, one at least;
+  // otherwise it must be a positive multiple of `leaf`. Tests may make leaves
+  // smaller than kLeafElements.
   static absl::StatusOr<ShardMap> Create(int64_t elements, int servers,
                                          int64_t chunk = 0,
                                          int64_t leaf = kLeafElements);

@@ -12,6 +12,8 @@ namespace {
 
 // How long the thread waits at most before it looks around.
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
+// How long one that is asked to stop waits for the lead's answer to its hello.
+constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 // Leases that are kept: more than the lead has out at a time.
 constexpr size_t kKeptLeases = 32;
 // Whole gradients in flight at once: the one being made, and those of rounds
@@ -120,9 +122,11 @@ void Client::Loop() {
                   observer_.get(), logger_, clock_->Now());
   std::vector<net::Event> events;
   bool stop_told = false;
+  absl::Time stop_at = absl::InfiniteFuture();
   while (!quit_ && !core.finished()) {
-    const absl::Duration wait = std::clamp(core.NextDeadline() - clock_->Now(),
-                                           absl::ZeroDuration(), kLongestPoll);
+    const absl::Time due = std::min(core.NextDeadline(), stop_at);
+    const absl::Duration wait =
+        std::clamp(due - clock_->Now(), absl::ZeroDuration(), kLongestPoll);
     events.clear();
     const absl::Status polled = transport_->Poll(wait, &events);
     if (!polled.ok())
@@ -138,11 +142,18 @@ void Client::Loop() {
     // After what came: a process that stood still must read before it judges
     // that nothing came.
     core.Tick(now);
-    if (!stop_ || std::exchange(stop_told, true)) continue;
-    if (!admitted())
-      return observer_->OnFinish(Code::kStopped,
-                                 "stopped before the job began");
-    core.TellLead(StoppingMessage{"was asked to stop"}, now);
+    if (!stop_ || stop_told) continue;
+    if (admitted()) {
+      core.TellLead(StoppingMessage{"was asked to stop"}, now);
+      stop_told = true;
+      stop_at = absl::InfiniteFuture();
+      continue;
+    }
+    // A lead that has taken it in, and whose answer is on its way, counts on it
+    // and must hear of this.
+    stop_at = std::min(stop_at, now + kAnswerTime);
+    if (core.session().asks_lead() && now < stop_at) continue;
+    return observer_->OnFinish(Code::kStopped, "stopped before the job began");
   }
 }
 

@@ -97,6 +97,11 @@ bool Session::AtTheEnd() const {
                      });
 }
 
+bool Session::asks_lead() const {
+  const auto control = links_.find(LinkKey{0, 0});
+  return control != links_.end() && control->second.state == LinkState::kHello;
+}
+
 void Session::OnWelcome(const LinkKey& key, Message& message) {
   const auto& welcome = std::get<WelcomeMessage>(message.body);
   Link& link = links_[key];

@@ -124,6 +124,8 @@ class Session {
   std::vector<Effect> Handle(Event event, absl::Time now);
   absl::Time NextDeadline() const { return next_tick_; }
   bool finished() const { return finished_; }
+  // The lead has been asked to take it in, and has not answered yet.
+  bool asks_lead() const;
   // The version being received, or held whole.
   uint64_t version() const { return version_; }
   bool complete() const { return admitted_ && missing_ == 0; }

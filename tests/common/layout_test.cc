@@ -272,9 +272,12 @@ TEST(ShardMapTest, ATensorLargerThanAShardIsOnSeveralServers) {
 
 TEST(ShardMapTest, TheChosenChunkIsWithinItsBounds) {
   EXPECT_EQ(Shards(1, 1).chunk_elements(), 16 * 1024);
-  EXPECT_EQ(Shards(235'146, 2).chunk_elements(), 16 * 1024);
-  EXPECT_EQ(Shards(8 * 50'000, 1).chunk_elements(),
-            3 * 16 * 1024);  // 50,000 in whole leaves
+  EXPECT_EQ(Shards(235'146, 2).chunk_elements(), 64 * 1024);
+  // A share of 47,029, in whole leaves.
+  EXPECT_EQ(Shards(235'146, 5).chunk_elements(), 2 * 16 * 1024);
+  // 70,000, in whole leaves.
+  EXPECT_EQ(Shards(8 * 70'000, 1).chunk_elements(), 4 * 16 * 1024);
+  EXPECT_EQ(Shards(8 * 100'000, 1).chunk_elements(), 6 * 16 * 1024);
   EXPECT_EQ(Shards(kBig, 1).chunk_elements(), 256 * 1024);
   EXPECT_EQ(Shards(100, 1, 0, 1 << 20).chunk_elements(), 1 << 20);
 }

@@ -131,6 +131,20 @@ class FakeServers {
     EXPECT_GE(all.size(), count);
     return all;
   }
+  void WaitForAHello() {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(
+        absl::Condition(
+            +[](FakeServers* s) { return !s->unanswered_.empty(); }, this),
+        absl::Seconds(20)));
+  }
+  // The hellos so far, and all that follow.
+  void AnswerNow() {
+    absl::MutexLock lock(&mutex_);
+    answer = true;
+    for (const auto& [id, hello] : std::exchange(unanswered_, {}))
+      OnHello(id, hello);
+  }
   // Waits until every link has been opened.
   void WaitForLinks() {
     absl::MutexLock lock(&mutex_);
@@ -165,7 +179,7 @@ class FakeServers {
         {net::Event::Kind::kMessage, id, std::string(header), payload, ""});
   }
   void OnHello(net::ConnectionId id, const HelloMessage& hello) {
-    if (!answer) return;
+    if (!answer) return unanswered_.push_back({id, hello});
     if (!refuse.empty()) {
       return Answer(id, RefuseMessage{Code::kJobDiffers, refuse});
     }
@@ -188,6 +202,7 @@ class FakeServers {
   std::map<std::pair<int, uint16_t>, net::ConnectionId> links_;
   std::vector<net::Event> events_;
   std::vector<std::pair<int, Message>> heard_;
+  std::vector<std::pair<net::ConnectionId, HelloMessage>> unanswered_;
 };
 
 class FakeTransport final : public net::Transport {

@@ -108,6 +108,16 @@ TEST_F(ClientTest, AStopBeforeItIsAdmittedEndsIt) {
   EXPECT_TRUE(client.Leave().ok());
 }
 
+TEST_F(ClientTest, AStopWhileTheAnswerIsOnItsWayIsTold) {
+  Servers().answer = false;
+  Client& client = MakeClient();
+  Servers().WaitForAHello();
+  client.RequestStop();
+  Servers().AnswerNow();
+  EXPECT_EQ(Servers().Wait<StoppingMessage>(1)[0].first, 0);
+  EXPECT_TRUE(client.Join().ok());
+}
+
 TEST_F(ClientTest, AStopIsToldToTheLeadOnce) {
   Client& client = Joined();
   std::thread other([&client] { client.RequestStop(); });
