@@ -15,6 +15,7 @@ constexpr int64_t kLimbMask = 0xFFFFFFFF;
 constexpr int kSumBits = 1024 + 1074 + 30;
 constexpr int kFraction = 52;  // stored bits of a double's significand
 constexpr int kExponents = 0x7FF;
+constexpr size_t kNotFinite = 255;  // where a compact sum has its first limb
 
 void AppendLittleEndian(uint64_t value, std::string& out) {
   for (int byte = 0; byte < 8; ++byte)
@@ -125,10 +126,21 @@ std::string ExactSum::Serialize() const {
   out.reserve(kBytes);
   for (int64_t limb : sum.limbs_)
     AppendLittleEndian(static_cast<uint64_t>(limb), out);
-  AppendLittleEndian((sum.nan_ ? 1u : 0u) | (sum.positive_infinity_ ? 2u : 0u) |
-                         (sum.negative_infinity_ ? 4u : 0u),
-                     out);
+  AppendLittleEndian(sum.Flags(), out);
   return out;
+}
+
+uint64_t ExactSum::Flags() const {
+  return (nan_ ? 1u : 0u) | (positive_infinity_ ? 2u : 0u) |
+         (negative_infinity_ ? 4u : 0u);
+}
+
+// Of a normalized sum: at most one flag. False if there are no such flags.
+bool ExactSum::SetFlags(uint64_t flags) {
+  nan_ = flags == 1;
+  positive_infinity_ = flags == 2;
+  negative_infinity_ = flags == 4;
+  return Flags() == flags;
 }
 
 absl::StatusOr<ExactSum> ExactSum::Parse(absl::Span<const std::byte> bytes) {
@@ -142,17 +154,64 @@ absl::StatusOr<ExactSum> ExactSum::Parse(absl::Span<const std::byte> bytes) {
         static_cast<int64_t>(ReadLittleEndian(bytes.data() + 8 * i));
   }
   const uint64_t flags = ReadLittleEndian(bytes.data() + 8 * kLimbs);
-  sum.nan_ = flags == 1;
-  sum.positive_infinity_ = flags == 2;
-  sum.negative_infinity_ = flags == 4;
   const bool finite = flags == 0;
-  if (!finite && !sum.nan_ && !sum.positive_infinity_ &&
-      !sum.negative_infinity_) {
+  if (!sum.SetFlags(flags)) {
     return absl::InvalidArgumentError(
         absl::StrCat("an exact sum has no flags ", flags));
   }
   if (!sum.IsPossible(finite))
     return absl::InvalidArgumentError("bits that no exact sum has");
+  return sum;
+}
+
+// One byte with the number of the lowest limb that is not 0 (kNotFinite: the
+// next byte has the flags), one with how many follow up to the highest, and 4
+// for each of them. The sum 0 is two bytes of 0.
+void ExactSum::AppendCompact(std::string* out) const {
+  ExactSum sum = *this;
+  sum.Normalize();
+  if (const uint64_t flags = sum.Flags(); flags != 0) {
+    out->push_back(static_cast<char>(kNotFinite));
+    out->push_back(static_cast<char>(flags));
+    return;
+  }
+  size_t first = 0, end = sum.limbs_.size();
+  while (end > 0 && sum.limbs_[end - 1] == 0) --end;
+  while (first < end && sum.limbs_[first] == 0) ++first;
+  if (end == 0) first = 0;
+  out->push_back(static_cast<char>(first));
+  out->push_back(static_cast<char>(end - first));
+  for (size_t i = first; i < end; ++i) {
+    for (int byte = 0; byte < 4; ++byte)
+      out->push_back(static_cast<char>(sum.limbs_[i] >> (8 * byte)));
+  }
+}
+
+absl::StatusOr<ExactSum> ExactSum::ReadCompact(
+    absl::Span<const std::byte>* bytes) {
+  const absl::Status bad =
+      absl::InvalidArgumentError("bytes that are no compact exact sum");
+  if (bytes->size() < 2) return bad;
+  const auto first = std::to_integer<size_t>((*bytes)[0]);
+  const auto count = std::to_integer<size_t>((*bytes)[1]);
+  bytes->remove_prefix(2);
+  ExactSum sum;
+  if (first == kNotFinite) {
+    if (count == 0 || !sum.SetFlags(count)) return bad;
+    return sum;
+  }
+  if (first + count > sum.limbs_.size() || bytes->size() < 4 * count ||
+      (count == 0 && first > 0)) {
+    return bad;
+  }
+  for (size_t i = 0; i < 4 * count; ++i) {
+    sum.limbs_[first + i / 4] |= std::to_integer<int64_t>((*bytes)[i])
+                                 << (8 * (i % 4));
+  }
+  bytes->remove_prefix(4 * count);
+  const bool shortest = count == 0 || (sum.limbs_[first] != 0 &&
+                                       sum.limbs_[first + count - 1] != 0);
+  if (!shortest || sum.limbs_.back() != 0 || !sum.IsPossible(true)) return bad;
   return sum;
 }
 

@@ -33,6 +33,13 @@ class ExactSum {
   std::string Serialize() const;
   static absl::StatusOr<ExactSum> Parse(absl::Span<const std::byte> bytes);
 
+  // A shorter string, for a sum that is not below 0: a sum of squares of
+  // float32 takes under 100 bytes. ReadCompact takes it off the front of
+  // `bytes` and refuses all but what AppendCompact writes.
+  void AppendCompact(std::string* out) const;
+  static absl::StatusOr<ExactSum> ReadCompact(
+      absl::Span<const std::byte>* bytes);
+
  private:
   // Limb i counts units of 2^(32 i - 1074). Signed, with room for 2^30
   // additions between carries.
@@ -40,6 +47,8 @@ class ExactSum {
   void Normalize();
   double RoundMagnitude() const;
   bool IsPossible(bool finite) const;
+  bool SetFlags(uint64_t flags);
+  uint64_t Flags() const;
 
   std::array<int64_t, kLimbs> limbs_{};
   bool nan_ = false, positive_infinity_ = false, negative_infinity_ = false;

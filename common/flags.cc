@@ -64,6 +64,21 @@ void AddSeed(FlagSet* set, uint64_t* seed) {
            });
 }
 
+// Not a part of the job's text, which every worker is told.
+void AddSecret(FlagSet* set, std::optional<uint64_t>* secret) {
+  set->Add("rule_secret", "N", "",
+           "shuffles bucketing; of the lead, drawn anew if not given",
+           [secret](const std::string& text) {
+             uint64_t value = 0;
+             if (!absl::SimpleAtoi(text, &value)) {
+               return absl::InvalidArgumentError(
+                   "must be a whole number from 0 to 2^64 - 1");
+             }
+             *secret = value;
+             return absl::OkStatus();
+           });
+}
+
 void AddQuorum(FlagSet* set, int* quorum) {
   set->Add(
       "quorum", "all|K", "all",
@@ -230,6 +245,12 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
              &all->server.threads, {0, 1024});
   set->Text("summary_file", "FILE", "gets the lead's summary as JSON",
             &all->server.summary_file);
+  AddSecret(set, &all->server.rule_secret);
+  set->Text("audit", "FILE", "gets a line of JSON for each round; of the lead",
+            &all->server.audit);
+  set->Count("audit_bytes", "BYTES",
+             "of --audit before it is moved to FILE.1 and begun anew",
+             &all->server.audit_bytes, {1024});
 }
 
 void AddWorker(FlagSet* set, Role role, AllFlags* all) {
@@ -367,9 +388,10 @@ absl::Status FinishWorker(const AllFlags& all, WorkerFlags* flags) {
 
 // What each process is told by the launcher itself, or is none of its business.
 constexpr absl::string_view kLauncherOnly[] = {
-    "servers",   "workers",  "evaluators", "transport",    "summary",
-    "bin_dir",   "index",    "listen",     "id",           "evaluator",
-    "port_file", "progress", "trace",      "summary_file", "flagfile"};
+    "servers",   "workers",     "evaluators", "transport",    "summary",
+    "bin_dir",   "index",       "listen",     "id",           "evaluator",
+    "port_file", "progress",    "trace",      "summary_file", "flagfile",
+    "audit",     "audit_bytes", "rule_secret"};
 
 bool StaysWithLauncher(absl::string_view name) {
   return std::find(std::begin(kLauncherOnly), std::end(kLauncherOnly), name) !=
@@ -389,6 +411,9 @@ std::vector<std::string> Forward(const std::vector<FlagSetting>& settings) {
 
 absl::Status FinishRun(const AllFlags& all, RunFlags* flags) {
   flags->forward = Forward(all.settings);
+  flags->rule_secret = all.server.rule_secret;
+  flags->audit = all.server.audit;
+  flags->audit_bytes = all.server.audit_bytes;
   const std::string& servers = all.servers;
   if (servers.empty()) return absl::OkStatus();
   if (absl::SimpleAtoi(servers, &flags->job.servers) &&
@@ -413,7 +438,7 @@ absl::StatusOr<Flags> Parse(int argc, const char* const* argv,
   if (!flags.print.empty()) return flags;
   if (absl::Status s = finish(*all, &flags); !s.ok()) return s;
   if (absl::Status s = CheckCommon(flags, *set); !s.ok()) return s;
-  if (absl::Status s = check ? check(flags.job) : absl::OkStatus(); !s.ok()) {
+  if (absl::Status s = check ? check(flags) : absl::OkStatus(); !s.ok()) {
     return s;
   }
   return flags;

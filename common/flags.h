@@ -2,6 +2,7 @@
 #define PARAPET_COMMON_FLAGS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,10 @@ struct ServerFlags : CommonFlags {
   std::string port_file;  // gets the port, a decimal number, whole (by rename);
                           // empty: none
   int threads = 0;        // that reduce; 0: in the event loop
+  // Of the lead: what bucketing shuffles by. Workers must not know it.
+  std::optional<uint64_t> rule_secret;
+  std::string audit;  // of the lead: gets a line for each round; empty: none
+  int64_t audit_bytes = int64_t{64} << 20;  // of that file before a new one
   std::string
       summary_file;  // of the lead: gets the job's summary as JSON; empty: none
 };
@@ -65,6 +70,10 @@ struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
                                   // how many to start
   std::string transport = "ipc";  // or "tcp"
   std::string summary = "text";   // or "json", "none"
+  // Of the lead, as in ServerFlags.
+  std::optional<uint64_t> rule_secret;
+  std::string audit;
+  int64_t audit_bytes = 0;
   std::string bin_dir;  // where parapet-server and parapet-worker are; empty:
                         // beside parapet
   // The arguments of every process: all that was given, but what only the
@@ -72,9 +81,9 @@ struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
   std::vector<std::string> forward;
 };
 
-// What flags alone cannot tell, e.g. whether there is such a rule;
+// What this folder cannot tell, e.g. whether there is such a rule;
 // InvalidArgument in words.
-using JobCheck = std::function<absl::Status(const JobConfig&)>;
+using JobCheck = std::function<absl::Status(const CommonFlags&)>;
 
 // Reads and validates a program's arguments (argv[0] is skipped), with the
 // files that they name

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -236,6 +237,27 @@ struct EvalReportMessage {
   double seconds = 0;
 };
 
+struct ShardReportMessage {
+  uint64_t round = 0;
+  std::vector<uint32_t> workers;  // ascending, n of them
+  std::vector<bool> finite;       // of each
+  // Squared distances on this shard: of the pairs (0,1), (0,2), ..., of the
+  // workers in that order, the previous aggregate and zero. Shared: there are
+  // many. Never null.
+  std::shared_ptr<const std::vector<ExactSum>> sums =
+      std::make_shared<std::vector<ExactSum>>();
+};
+struct DecisionMessage {
+  uint64_t round = 0;
+  std::vector<uint32_t> workers;  // ascending, n of them
+  bool bad = false;
+  uint32_t rows = 0;
+  std::vector<double> weights;  // rows x (n + 2), row by row
+  uint8_t op = 0;               // rules::CoordinateOp
+  uint32_t f = 0;
+  double scale = 1;
+};
+
 using Body =
     std::variant<HelloMessage, WelcomeMessage, RefuseMessage, LeaseMessage,
                  PushMessage, AbstainMessage, WeightsMessage, AckMessage,
@@ -243,7 +265,8 @@ using Body =
                  PingMessage, PongMessage, LeaveMessage, ByeMessage,
                  StoppingMessage, LoadMessage, LoadedMessage, CompleteMessage,
                  ShardDoneMessage, NormMessage, ScaleMessage, CloseMessage,
-                 VersionHashMessage, SnapshotDoneMessage, EvalReportMessage>;
+                 VersionHashMessage, SnapshotDoneMessage, EvalReportMessage,
+                 ShardReportMessage, DecisionMessage>;
 
 struct Message {
   uint64_t term = 0;

@@ -23,6 +23,7 @@ struct WireLimits {
   size_t text = 2048;                     // a string in a header
   size_t job_text = 64 * 1024;
   size_t lease_rounds = 64;
+  uint32_t max_compared = 512;  // workers in a ShardReport or a Decision
 };
 
 // Turns messages into frames. Keeps one buffer, so that a message costs no

@@ -94,6 +94,28 @@ Payload PackShard(const ShardDoneMessage& m) {
   return Finish(builder);
 }
 
+Payload PackReport(const ShardReportMessage& m) {
+  FlatBufferBuilder builder;
+  const auto workers = builder.CreateVector(m.workers);
+  const auto finite = builder.CreateVector(
+      std::vector<uint8_t>(m.finite.begin(), m.finite.end()));
+  std::string bytes;
+  for (const ExactSum& sum : *m.sums) sum.AppendCompact(&bytes);
+  const auto sums = builder.CreateVector(
+      reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  builder.Finish(fbs::CreateShardReportBody(builder, workers, finite, sums));
+  return Finish(builder);
+}
+
+Payload PackDecision(const DecisionMessage& m) {
+  FlatBufferBuilder builder;
+  const auto workers = builder.CreateVector(m.workers);
+  const auto weights = builder.CreateVector(m.weights);
+  builder.Finish(fbs::CreateDecisionBody(builder, workers, m.bad, m.rows,
+                                         weights, m.op, m.f, m.scale));
+  return Finish(builder);
+}
+
 // One overload a message: builds its table and says what its payload is.
 struct Packer {
   FlatBufferBuilder& b;
@@ -222,6 +244,14 @@ struct Packer {
     return Pack(fbs::Body::EvalReport,
                 fbs::CreateEvalReport(b, m.version, m.loss_sum, m.correct,
                                       m.samples, m.seconds));
+  }
+  Built operator()(const ShardReportMessage& m) const {
+    *payload = PackReport(m);
+    return Pack(fbs::Body::ShardReport, fbs::CreateShardReport(b, m.round));
+  }
+  Built operator()(const DecisionMessage& m) const {
+    *payload = PackDecision(m);
+    return Pack(fbs::Body::Decision, fbs::CreateDecision(b, m.round));
   }
 };
 

@@ -19,6 +19,7 @@ constexpr absl::Duration kSpeedWindow = absl::Seconds(5);
 Lead::Lead(const LeadConfig& config, std::function<uint64_t()> random,
            absl::Time now)
     : config_(config),
+      chain_(rules::Chain::Parse(config.job.rule).value()),
       random_(std::move(random)),
       now_(now),
       next_tick_(now + kTick),
@@ -128,6 +129,7 @@ Lead::Progress Lead::GetProgress(absl::Time now) const {
   }
   progress.accuracy = summary_.test_accuracy;
   progress.left_out = last_left_out_;
+  progress.suspects = Suspects();
   return progress;
 }
 

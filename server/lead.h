@@ -17,6 +17,11 @@
 #include "common/job.h"
 #include "common/messages.h"
 #include "common/sampler.h"
+#include "server/audit.h"
+#include "server/rules/chain.h"
+#include "server/rules/distances.h"
+#include "server/rules/pairwise.h"
+#include "server/rules/plan.h"
 
 namespace parapet {
 
@@ -37,25 +42,6 @@ struct LeadConfig {
       describe;  // an element of the flat vector in words
 };
 
-// What is known of a round once every shard has done it (promise P10).
-struct RoundRecord {
-  uint64_t round = 0;
-  std::vector<uint32_t> participants;  // in every shard
-  struct LeftOut {
-    uint32_t worker = 0;
-    std::string why;
-  };
-  std::vector<LeftOut> left_out;  // members that are not among the participants
-  struct Exception {
-    int shard = 0;
-    ShardDoneMessage::Exception what;
-  };
-  std::vector<Exception>
-      exceptions;  // reduced with a worker that was left out afterwards
-  uint64_t bad_coordinates = 0;
-  bool carried = false;  // nobody took part on some shard
-};
-
 // What the job came to, for the summary.
 struct JobSummary {
   bool complete = false;  // reached its end, or was stopped as asked
@@ -70,6 +56,8 @@ struct JobSummary {
   uint64_t skipped_evaluations = 0;
   std::array<double, kPhases> phases{};   // seconds, mean over the workers
   std::map<uint32_t, uint64_t> left_out;  // worker -> rounds
+  std::map<uint32_t, uint64_t> strikes;   // worker -> rounds proven faulty in
+  std::map<uint32_t, double> suspicion;   // see RoundRecord
   Code code = Code::kOk;
   std::string words;
 };
@@ -118,6 +106,14 @@ class Lead {
     int server = 0;
     NormMessage message;
   };
+  struct ReportIn {
+    int server = 0;
+    ShardReportMessage message;
+  };
+  struct PlannedIn {  // the answer to MakePlan
+    uint64_t round = 0;
+    absl::StatusOr<rules::Plan> plan;
+  };
   struct HashIn {
     Peer peer;
     VersionHashMessage message;
@@ -143,10 +139,10 @@ class Lead {
     Code code = Code::kProtocol;
   };
   struct TickIn {};
-  using Event =
-      std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn, CompleteIn,
-                   ShardDoneIn, NormIn, HashIn, RoundDoneIn, SnapshotDoneIn,
-                   CommittedIn, EvalReportIn, StrikeIn, TickIn>;
+  using Event = std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn,
+                             CompleteIn, ShardDoneIn, NormIn, ReportIn,
+                             PlannedIn, HashIn, RoundDoneIn, SnapshotDoneIn,
+                             CommittedIn, EvalReportIn, StrikeIn, TickIn>;
 
   // Effects. Those to peers go over their control connection; to server 0 they
   // are local.
@@ -170,6 +166,13 @@ class Lead {
   struct TellAll {  // to servers, workers and evaluators
     Body body;
   };
+  // Work out what the rule makes of a round: rules::MakePlan with these.
+  struct MakePlan {
+    uint64_t round = 0;
+    std::vector<int> workers;
+    std::vector<bool> finite;
+    rules::Distances distances{0};
+  };
   struct CommitIt {  // write the manifest and make the snapshot visible
     Manifest manifest;
   };
@@ -187,8 +190,9 @@ class Lead {
   struct Finish {  // every goodbye is among the effects before this one
     JobSummary summary;
   };
-  using Effect = std::variant<Admit, Refuse, Tell, TellServers, TellAll,
-                              CommitIt, Log, Record, Evaluated, Finish>;
+  using Effect =
+      std::variant<Admit, Refuse, Tell, TellServers, TellAll, MakePlan,
+                   CommitIt, Log, Record, Evaluated, Finish>;
 
   // For the progress line.
   struct Progress {
@@ -199,8 +203,10 @@ class Lead {
     std::optional<double> accuracy;
     size_t members = 0;
     std::vector<uint32_t> left_out;  // of the newest recorded round
+    std::vector<RoundRecord::Suspicion> suspects;  // the most suspect first
   };
 
+  // config.job.rule has been checked (CheckRule).
   Lead(const LeadConfig& config, std::function<uint64_t()> random,
        absl::Time now);
 
@@ -228,6 +234,7 @@ class Lead {
     bool loaded = false;  // servers
     PingMessage last_ping;
     int left_out_in_a_row = 0;
+    double suspicion = 0;
     bool gone = false;
     std::string why_gone;
   };
@@ -238,6 +245,11 @@ class Lead {
     std::optional<IdSet> close;            // what was sent
     std::map<uint32_t, std::string> why;   // why a worker was closed out
     std::optional<double> scale;
+    // Under a rule on distances.
+    std::map<int, ShardReportMessage> reports;  // by server
+    std::vector<int> whole;  // who is whole on every shard, once all reported
+    bool deciding = false;   // who takes part is settled: no Close any more
+    std::optional<rules::Plan> plan;  // what was sent
     std::vector<Member> members;
     RoundFacts facts;
   };
@@ -256,6 +268,8 @@ class Lead {
   void On(CompleteIn& event);
   void On(ShardDoneIn& event);
   void On(NormIn& event);
+  void On(ReportIn& event);
+  void On(PlannedIn& event);
   void On(HashIn& event);
   void On(RoundDoneIn& event);
   void On(SnapshotDoneIn& event);
@@ -292,19 +306,38 @@ class Lead {
   // lead_rounds.cc: rounds as they go.
   OpenRound* Find(uint64_t round);
   void AdvanceVersion();
+  void NoteSpeed(uint64_t round, const OpenRound& open);
   void RecordRound(uint64_t round, const OpenRound& open);
   uint64_t SamplesOf(const OpenRound& open) const;
+  std::vector<uint32_t> AddLeftOut(const OpenRound& open, const IdSet& in,
+                                   RoundRecord* record);
   void AddWholeShards(const OpenRound& open, const IdSet& in,
                       RoundRecord* record) const;
-  void JudgeBadRound(uint64_t round, const OpenRound& open);
+  static int64_t FirstBad(const OpenRound& open);
+  void JudgeBadRound(const RoundRecord& record, int64_t first);
   void CheckDeadlines();
+  void NameSlowServers();
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);
   void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
                   const std::string& why);
   void CloseWithout(uint32_t worker, const std::string& why);
-  void TooFew(uint64_t round);
+  void TooFew(uint64_t round, const IdSet& there);
   void TrySendScale(uint64_t round, OpenRound& open);
   absl::Duration RoundDeadline() const;
+
+  // lead_rule.cc: what the rule makes of a round, and the account of it.
+  bool Enough(const IdSet& workers) const { return WhyTooFew(workers).empty(); }
+  std::string WhyTooFew(const IdSet& workers) const;
+  bool ReportMakesSense(const ReportIn& event, const OpenRound& open) const;
+  void TryDecide(uint64_t round, OpenRound& open);
+  std::vector<uint32_t> Reported(const OpenRound& open) const;
+  void Decide(uint64_t round, OpenRound& open, rules::Plan plan);
+  void AddPlan(const OpenRound& open, RoundRecord* record);
+  void AddAbstained(const OpenRound& open, RoundRecord* record) const;
+  void AddBadValues(const OpenRound& open, RoundRecord* record);
+  void Suspect(const OpenRound& open, RoundRecord* record);
+  void StrikeFaulty(uint64_t round, uint32_t worker, const std::string& why);
+  std::vector<RoundRecord::Suspicion> Suspects() const;
 
   // lead_end.cc: snapshots, hashes and the end.
   void TryCommit();
@@ -323,6 +356,7 @@ class Lead {
   }
 
   const LeadConfig config_;
+  const rules::Chain chain_;
   const std::function<uint64_t()> random_;
   absl::Time now_;
   absl::Time next_tick_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/wire.h"
+#include "server/decision.h"
 #include "server/lead.h"
 
 namespace parapet {
@@ -135,6 +136,7 @@ std::vector<Body> Lead::Recap(Role role) const {
   if (role != Role::kServer) return bodies;
   for (const auto& [round, open] : rounds_) {
     if (open.close) bodies.push_back(CloseMessage{round, *open.close});
+    if (open.plan) bodies.push_back(ToMessage(round, *open.plan));
     if (open.scale) bodies.push_back(ScaleMessage{round, *open.scale});
   }
   return bodies;

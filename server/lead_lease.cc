@@ -93,6 +93,8 @@ void Lead::IssueLease(uint64_t rounds) {
               {}};
   if (lease.members.empty())
     return StopSoon(Code::kTooFew, "no worker is left");
+  if (const std::string why = WhyTooFew(IdsOf(lease.members)); !why.empty())
+    return StopSoon(Code::kTooFew, absl::StrCat("too few are left: ", why));
   while (lease.until - lease.from < rounds && !AtEnd()) {
     OpenRound& open = rounds_[until_];
     open.members = lease.members;

@@ -118,7 +118,16 @@ uint64_t Lead::SamplesOf(const OpenRound& open) const {
   return samples;
 }
 
-void Lead::RecordRound(uint64_t round, const OpenRound& open) {
+int64_t Lead::FirstBad(const OpenRound& open) {
+  int64_t first = -1;
+  for (const auto& [server, done] : open.done) {
+    if (done.first_bad >= 0 && (first < 0 || done.first_bad < first))
+      first = done.first_bad;
+  }
+  return first;
+}
+
+void Lead::NoteSpeed(uint64_t round, const OpenRound& open) {
   recent_rounds_.push_back(now_ - last_round_at_);
   if (recent_rounds_.size() > kRecentRounds)
     recent_rounds_.erase(recent_rounds_.begin());
@@ -131,9 +140,14 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   const uint64_t warmup = std::min(kWarmupRounds, TotalRounds() / 10);
   if (!steady_since_ && round >= config_.version + warmup)
     steady_since_ = {now_, samples_done_};
+}
 
+void Lead::RecordRound(uint64_t round, const OpenRound& open) {
+  NoteSpeed(round, open);
   RoundRecord record;
   record.round = round;
+  record.rule = config_.job.rule;
+  record.f = config_.job.byzantine;
   IdSet in = IdsOf(open.members);
   for (const auto& [server, done] : open.done) {
     IdSet here;
@@ -146,6 +160,22 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   }
   record.participants = in.ToVector();
   AddWholeShards(open, in, &record);
+  const std::vector<uint32_t> away = AddLeftOut(open, in, &record);
+  AddAbstained(open, &record);
+  AddPlan(open, &record);
+  AddBadValues(open, &record);
+  Suspect(open, &record);
+  JudgeBadRound(record, FirstBad(open));
+  effects_.push_back(Record{std::move(record)});
+  for (uint32_t worker : away) {
+    SendAway(worker, Code::kLeftOut,
+             absl::StrCat("left out of ", kLeftOutLimit, " rounds in a row"));
+  }
+}
+
+// Who was closed out. Returns those for whom it was once too often.
+std::vector<uint32_t> Lead::AddLeftOut(const OpenRound& open, const IdSet& in,
+                                       RoundRecord* record) {
   last_left_out_.clear();
   std::vector<uint32_t> away;
   for (const Member& member : open.members) {
@@ -157,19 +187,15 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
       continue;
     }
     auto why = open.why.find(member.id);
-    record.left_out.push_back(
-        {member.id, why == open.why.end() ? "closed out" : why->second});
+    record->left_out.push_back(
+        {member.id, RoundRecord::Reason::kMissing,
+         why == open.why.end() ? "closed out" : why->second});
     last_left_out_.push_back(member.id);
     ++summary_.left_out[member.id];
     if (++player.left_out_in_a_row >= kLeftOutLimit && !player.gone)
       away.push_back(member.id);
   }
-  effects_.push_back(Record{std::move(record)});
-  JudgeBadRound(round, open);
-  for (uint32_t worker : away) {
-    SendAway(worker, Code::kLeftOut,
-             absl::StrCat("left out of ", kLeftOutLimit, " rounds in a row"));
-  }
+  return away;
 }
 
 // A shard that had done the round before a worker was closed out reduced all
@@ -186,38 +212,21 @@ void Lead::AddWholeShards(const OpenRound& open, const IdSet& in,
   }
 }
 
-void Lead::JudgeBadRound(uint64_t round, const OpenRound& open) {
-  IdSet bad_workers;
-  uint64_t coordinates = 0;
-  int64_t first = -1;
-  for (const auto& [server, done] : open.done) {
-    for (const auto& bad : done.bad) bad_workers.Insert(bad.worker);
-    coordinates += done.bad_coordinates;
-    if (done.first_bad >= 0 && (first < 0 || done.first_bad < first))
-      first = done.first_bad;
-  }
-  // More than half at once are not liars: then something is wrong with the
-  // training itself.
-  if (2 * bad_workers.Count() <= static_cast<int64_t>(open.members.size())) {
-    for (uint32_t worker : bad_workers.ToVector()) {
-      Warn(absl::StrCat("round ", round, ": worker ", worker,
-                        " sent values that are not finite"));
-    }
-  }
-  if (coordinates == 0) {
+void Lead::JudgeBadRound(const RoundRecord& record, int64_t first) {
+  if (record.why_bad.empty()) {
     bad_rounds_ = 0;
     return;
   }
-  const std::string where =
-      first >= 0 && config_.describe ? config_.describe(first) : "nowhere";
-  Warn(absl::StrCat("round ", round, " is bad: nothing finite at ", coordinates,
-                    " coordinates, first at ", where));
+  Warn(absl::StrCat("round ", record.round, " is bad: ", record.why_bad));
   if (++bad_rounds_ < config_.job.max_bad_rounds) return;
-  StopSoon(
-      Code::kBadRounds,
-      absl::StrCat(bad_rounds_,
-                   " bad rounds in a row (--max_bad_rounds), first bad at ",
-                   where));
+  const std::string where =
+      first >= 0 && config_.describe
+          ? absl::StrCat("first bad at ", config_.describe(first))
+          : record.why_bad;
+  StopSoon(Code::kBadRounds, absl::StrCat(bad_rounds_,
+                                          " bad rounds in a row "
+                                          "(--max_bad_rounds), ",
+                                          where));
 }
 
 // ---- Somebody is missing
@@ -237,6 +246,7 @@ IdSet Lead::CompleteEverywhere(uint64_t round, OpenRound& open) {
 void Lead::CheckDeadlines() {
   OpenRound* open = Find(version_);
   if (stage_ == Stage::kGathering || open == nullptr) return;
+  if (open->deciding) return NameSlowServers();
   const IdSet allowed = open->close ? *open->close : IdsOf(open->members);
   for (int s = 0; s < config_.job.servers; ++s) {
     // A shard that says nothing is slow or lost itself: that is not the
@@ -250,7 +260,7 @@ void Lead::CheckDeadlines() {
   for (uint32_t worker : allowed.ToVector()) {
     if (!complete.Contains(worker)) missing.push_back(worker);
   }
-  if (missing.empty()) return;
+  if (missing.empty()) return NameSlowServers();
   const int quorum = config_.patience.quorum;
   if (quorum > 0 && complete.Count() >= quorum && !quorum_since_)
     quorum_since_ = now_;
@@ -273,13 +283,27 @@ void Lead::CheckDeadlines() {
                                  now_ - opened_, absl::Milliseconds(100))),
                              " for ", absl::StrJoin(words, ", ")));
   }
-  if (complete.Empty()) return TooFew(version_);
+  if (!Enough(complete)) return TooFew(version_, complete);
   CloseRound(
       version_, *open, complete,
       quorum_over ? "late after the quorum" : "missed the round's deadline");
   // Whoever waited for credit gets it only now, and a deadline of its own.
   opened_ = now_;
   quorum_since_.reset();
+}
+
+// Every worker is complete: the round is the servers' to end.
+void Lead::NameSlowServers() {
+  if (now_ < next_patience_) return;
+  next_patience_ = now_ + config_.patience.patience;
+  std::vector<std::string> words;
+  for (const auto& [server, version] : shard_version_) {
+    if (version <= version_) words.push_back(absl::StrCat("server ", server));
+  }
+  Warn(absl::StrCat("round ", version_, " has waited ",
+                    absl::FormatDuration(
+                        absl::Trunc(now_ - opened_, absl::Milliseconds(100))),
+                    " for ", absl::StrJoin(words, ", ")));
 }
 
 void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
@@ -298,37 +322,45 @@ void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
 }
 
 void Lead::CloseWithout(uint32_t worker, const std::string& why) {
-  bool nobody = false;  // in some round
+  std::optional<IdSet> too_few;  // in some round
   for (auto& [round, open] : rounds_) {
+    if (open.deciding) continue;
     IdSet left = open.close ? *open.close : IdsOf(open.members);
     if (!left.Contains(worker)) continue;
     left.Erase(worker);
-    if (left.Empty()) {
-      nobody = true;
-    } else {
+    if (Enough(left)) {
       CloseRound(round, open, left, why);
+    } else if (!too_few) {
+      too_few = left;
     }
   }
-  if (nobody) TooFew(version_);
+  if (too_few) TooFew(version_, *too_few);
 }
 
-void Lead::TooFew(uint64_t round) {
+// A round cannot go on with those that are there.
+void Lead::TooFew(uint64_t round, const IdSet& there) {
   if (!too_few_since_) {
     too_few_since_ = now_;
-    Warn(absl::StrCat("round ", round,
-                      " waits: no worker has contributed; missing: ",
-                      Names(IdsOf(rounds_[round].members).ToVector())));
+    std::vector<uint32_t> missing;
+    for (const Member& member : rounds_[round].members) {
+      if (!there.Contains(member.id)) missing.push_back(member.id);
+    }
+    Warn(absl::StrCat("round ", round, " waits: ", WhyTooFew(there),
+                      "; missing: ", Names(missing)));
   }
-  // Who is out of the job cannot come back, so with nobody left there is
+  // Who is out of the job cannot come back, so with too few left there is
   // nothing to wait for.
-  const bool nobody = MembersOf(Role::kWorker).empty();
-  if (!nobody && now_ < *too_few_since_ + config_.patience.insufficient_for)
+  const bool hopeless = !Enough(IdsOf(MembersOf(Role::kWorker)));
+  if (!hopeless && now_ < *too_few_since_ + config_.patience.insufficient_for)
     return;
   for (auto& [open_round, open] : rounds_) {
-    if (!open.close || !open.close->Empty())
-      CloseRound(open_round, open, IdSet(), "nobody was left");
+    if (open.deciding || (open.close && open.close->Empty())) continue;
+    CloseRound(open_round, open, IdSet(), "too few were left");
   }
-  StopSoon(Code::kTooFew, "too few workers are left to go on");
+  StopSoon(Code::kTooFew,
+           absl::StrCat(
+               "too few workers are left to go on: ",
+               WhyTooFew(hopeless ? IdsOf(MembersOf(Role::kWorker)) : there)));
 }
 
 }  // namespace parapet

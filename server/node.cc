@@ -47,6 +47,7 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
                        const ShardMap& map, ServerNodeParts parts,
                        ServerNodeHooks hooks, absl::Time now)
     : config_(std::move(config)),
+      chain_(rules::Chain::Parse(config_.job.rule).value()),
       layout_(layout),
       map_(map),
       parts_(std::move(parts)),
@@ -58,7 +59,8 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       next_ping_(now),
       next_patience_(now + config_.patience.patience) {
   store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
-                                   config_.job.wire, *parts_.device);
+                                   config_.job.wire, *parts_.device,
+                                   chain_.needs_previous());
   if (!IsLead()) return;
   term_ = config_.term;
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);

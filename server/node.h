@@ -26,7 +26,9 @@
 #include "common/wire.h"
 #include "kernels/device.h"
 #include "server/lead.h"
+#include "server/reduction.h"
 #include "server/round.h"
+#include "server/rules/chain.h"
 #include "server/store.h"
 
 namespace parapet {
@@ -41,6 +43,7 @@ struct ServerNodeConfig {
   int evaluators = 0;
   uint64_t samples = 0;       // of the training data; see LeadConfig
   uint64_t term = 1;          // lead only
+  uint64_t rule_secret = 0;   // lead only: bucketing shuffles by it
   uint64_t nonce = 1;         // names this life of the process
   int64_t credit_window = 0;  // chunks; see RoundConfig
   // Lead only: the snapshot to start from, checked; none for a fresh start.
@@ -71,6 +74,7 @@ struct ServerNodeHooks {
 // simulator both drive it. One thread calls everything.
 class ServerNode {
  public:
+  // config.job.rule has been checked (CheckRule).
   ServerNode(ServerNodeConfig config, const Layout& layout, const ShardMap& map,
              ServerNodeParts parts, ServerNodeHooks hooks, absl::Time now);
 
@@ -151,6 +155,7 @@ class ServerNode {
   void Drain();
   void Begin(uint64_t version);
   void Apply(Round::Reduce& effect);
+  void Apply(Round::Measure& effect);
   void Apply(Round::Step& effect);
   void Apply(Round::Carry& effect);
   void Apply(Round::SendWeights& effect);
@@ -159,6 +164,8 @@ class ServerNode {
   void Apply(Round::Strike& effect);
   void Apply(Round::ReportComplete& effect);
   void Apply(Round::ReportDone& effect);
+  void Apply(Round::ReportDistances& effect);
+  void Apply(Round::RefuseDecision& effect);
   void Apply(Round::ReportNorm& effect);
   void Apply(Round::TakeSnapshot& effect);
   void Apply(Round::HashVersion& effect);
@@ -169,6 +176,7 @@ class ServerNode {
   void Apply(Lead::Tell& effect);
   void Apply(Lead::TellServers& effect);
   void Apply(Lead::TellAll& effect);
+  void Apply(Lead::MakePlan& effect);
   void Apply(Lead::CommitIt& effect);
   void Apply(Lead::Log& effect);
   void Apply(Lead::Record& effect);
@@ -178,12 +186,23 @@ class ServerNode {
   void TellPeer(const Peer& peer, const Body& body);
   void TellSelf(const Body& body);  // the lead to its own shard
   void OnLease(const Lease& lease);
+  void OnDecision(const DecisionMessage& decision);
+
+  // node_reduce.cc: the arithmetic.
+  struct Work;
+  bool MeanOnly() const;
+  std::vector<Row> RowsOf(const std::vector<Contribution>& contributions) const;
+  std::shared_ptr<const rules::Plan> PlanFor(const Round::Reduce& work) const;
+  void Run(Work& work) const;
+  ReduceReport RunMean(const Work& work, absl::Span<const Row> rows) const;
+  ReduceReport RunPlan(const Work& work, absl::Span<const Row> rows) const;
   Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local,
                                const ReduceReport& report) const;
   void Send(net::ConnectionId to, uint64_t session, Body body);
   net::ConnectionId ConnectionOf(const Peer& peer, uint16_t link) const;
 
   const ServerNodeConfig config_;
+  const rules::Chain chain_;
   const Layout layout_;
   const ShardMap map_;
   const ServerNodeParts parts_;
@@ -200,6 +219,7 @@ class ServerNode {
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;
   std::map<int64_t, ExactSum>
       norms_;  // by local chunk, while a clipped round is being reduced
+  std::optional<ShardDistances> distances_;  // while a round is being measured
 
   absl::flat_hash_map<net::ConnectionId, Link> links_;
   std::map<LinkKey, net::ConnectionId> bound_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "server/decision.h"
 #include "server/node.h"
 
 namespace parapet {
@@ -43,7 +44,9 @@ void ServerNode::Begin(uint64_t version) {
   round.report_always = config_.patience.quorum > 0;
   round.max_samples =
       static_cast<uint32_t>(std::min<int64_t>(config_.job.batch, UINT32_MAX));
-  round.window = config_.credit_window;
+  round.exchange = chain_.needs_distances();
+  // Nothing is reduced before all of a shard is there.
+  round.window = round.exchange ? 0 : config_.credit_window;
   round.wire = config_.job.wire;
   round.patience = config_.patience.patience;
   if (config_.patience.round_deadline > absl::ZeroDuration()) {
@@ -51,105 +54,6 @@ void ServerNode::Begin(uint64_t version) {
         std::min(round.report_after, config_.patience.round_deadline / 4);
   }
   round_.emplace(round, now_);
-}
-
-// ---- Arithmetic
-// ---------------------------------------------------------------------------------
-
-Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
-                                         int64_t local,
-                                         const ReduceReport& report) const {
-  Round::ReducedIn reduced{work.round, local, {}, report.bad_coordinates, -1};
-  for (size_t i = 0; i < report.bad_values.size(); ++i) {
-    if (report.bad_values[i] == 0) continue;
-    reduced.bad.push_back(
-        {work.rows[i].worker, static_cast<uint64_t>(report.bad_values[i])});
-  }
-  if (report.first_bad >= 0)
-    reduced.first_bad = store_->RangeOf(local).begin + report.first_bad;
-  return reduced;
-}
-
-void ServerNode::Apply(Round::Reduce& effect) {
-  struct Work {
-    Round::Reduce reduce;
-    ReduceReport report;
-    StepTarget target;
-    float* aggregate = nullptr;
-    ExactSum squares;
-  };
-  auto work = std::make_shared<Work>();
-  work->reduce = std::move(effect);
-  const int64_t local = work->reduce.local;
-  const int64_t elements = store_->RangeOf(local).size();
-  if (work->reduce.step) {
-    work->target = store_->TargetOf(local);
-  } else {
-    work->aggregate = store_->AggregateOf(local);
-  }
-  auto run = [this, work, elements] {
-    const absl::Time began =
-        parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
-    std::vector<Row> rows;
-    for (const Contribution& c : work->reduce.rows) {
-      rows.push_back({c.data.data(), config_.job.wire, c.scale,
-                      static_cast<double>(c.samples)});
-    }
-    const RoundFacts& facts = work->reduce.facts;
-    if (work->aggregate == nullptr) {
-      work->report = parts_.device->ReduceStep(
-          {}, rows, elements, config_.job.optimizer,
-          {facts.lr, facts.bias1, facts.bias2, 1}, work->target);
-    } else {
-      work->report = parts_.device->Reduce({}, rows, elements, work->aggregate);
-      std::vector<double> leaves((elements + map_.leaf_elements() - 1) /
-                                 map_.leaf_elements());
-      parts_.device->LeafSquares(work->aggregate, elements,
-                                 map_.leaf_elements(), leaves.data());
-      for (double leaf : leaves) work->squares.Add(leaf);
-    }
-    if (parts_.trace != nullptr) {
-      parts_.trace->Span("reduce",
-                         map_.ChunkOf(config_.index, work->reduce.local), 1,
-                         began, SteadyClock().Now());
-    }
-  };
-  auto done = [this, work, local] {
-    if (work->aggregate == nullptr) {
-      store_->Advance(local, work->reduce.round + 1);
-    } else {
-      norms_[local] = work->squares;
-    }
-    Feed(ReducedFrom(work->reduce, local, work->report));
-  };
-  parts_.reducer->Submit(std::move(run), std::move(done));
-}
-
-void ServerNode::Apply(Round::Step& effect) {
-  const Round::Step step = effect;
-  if (!store_->HasAggregate(step.local)) {  // carried
-    store_->Carry(step.local, step.round + 1);
-    return Feed(Round::SteppedIn{step.round, step.local});
-  }
-  const StepTarget target = store_->TargetOf(step.local);
-  const float* gradient = store_->AggregateOf(step.local);
-  const int64_t elements = store_->RangeOf(step.local).size();
-  parts_.reducer->Submit(
-      [this, step, target, gradient, elements] {
-        parts_.device->Step(
-            config_.job.optimizer,
-            {step.facts.lr, step.facts.bias1, step.facts.bias2, step.scale},
-            gradient, elements, target);
-      },
-      [this, step] {
-        store_->Advance(step.local, step.round + 1);
-        Feed(Round::SteppedIn{step.round, step.local});
-      });
-}
-
-void ServerNode::Apply(Round::Carry& effect) {
-  if (effect.step) store_->Carry(effect.local, effect.round + 1);
-  Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
 }
 
 // ---- To the workers
@@ -207,6 +111,7 @@ void ServerNode::Apply(Round::ReportComplete& effect) {
 void ServerNode::Apply(Round::ReportDone& effect) {
   store_->DropAggregates();
   norms_.clear();
+  distances_.reset();
   effect.message.bytes_pushed = bytes_pushed_;
   effect.message.bytes_published = bytes_published_;
   TellLead(std::move(effect.message));
@@ -216,6 +121,17 @@ void ServerNode::Apply(Round::ReportNorm& effect) {
   ExactSum sum;
   for (const auto& [local, squares] : norms_) sum.Merge(squares);
   TellLead(NormMessage{effect.round, sum});
+}
+
+void ServerNode::Apply(Round::ReportDistances& effect) {
+  // Nobody had anything to measure.
+  if (!distances_) distances_.emplace(effect.workers);
+  TellLead(distances_->Report(effect.round, effect.workers));
+}
+
+void ServerNode::Apply(Round::RefuseDecision& effect) {
+  ++refusals_[Code::kProtocol];
+  Log(true, absl::StrCat("round ", effect.round, ": ", effect.words));
 }
 
 void ServerNode::Apply(Round::TakeSnapshot& effect) {
@@ -317,6 +233,20 @@ void ServerNode::TellSelf(const Body& body) {
     Feed(Round::CloseIn{close->round, close->workers});
   if (auto* scale = std::get_if<ScaleMessage>(&body))
     Feed(Round::ScaleIn{scale->round, scale->scale});
+  if (auto* decision = std::get_if<DecisionMessage>(&body))
+    OnDecision(*decision);
+}
+
+void ServerNode::OnDecision(const DecisionMessage& decision) {
+  absl::StatusOr<rules::Plan> plan = ToPlan(decision);
+  if (!plan.ok()) {
+    Round::RefuseDecision refusal{decision.round,
+                                  std::string(plan.status().message())};
+    return Apply(refusal);
+  }
+  if (!round_) return;
+  Feed(Round::DecisionIn{
+      decision.round, std::make_shared<const rules::Plan>(*std::move(plan))});
 }
 
 void ServerNode::OnLease(const Lease& lease) {

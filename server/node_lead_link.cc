@@ -87,6 +87,8 @@ void ServerNode::OnLeadMessage(Message& message) {
   } else if (auto* scale = std::get_if<ScaleMessage>(&message.body);
              scale != nullptr && round_) {
     Feed(Round::ScaleIn{scale->round, scale->scale});
+  } else if (auto* decision = std::get_if<DecisionMessage>(&message.body)) {
+    OnDecision(*decision);
   } else if (auto* bye = std::get_if<ByeMessage>(&message.body)) {
     outcome_ = Outcome{bye->code, bye->words, std::nullopt};
   }
@@ -114,6 +116,8 @@ bool ServerNode::IsOld(const Body& body) const {
   if (auto* m = std::get_if<CompleteMessage>(&body))
     return m->round < version();
   if (auto* m = std::get_if<NormMessage>(&body)) return m->round < version();
+  if (auto* m = std::get_if<ShardReportMessage>(&body))
+    return m->round < version();
   if (auto* m = std::get_if<ShardDoneMessage>(&body)) {
     return m->round + kApart < version();
   }
@@ -151,6 +155,7 @@ void ServerNode::TickLeadLink() {
 
 void ServerNode::TellLead(Body body) {
   if (!lead_) {
+    std::erase_if(told_, [this](const Body& told) { return IsOld(told); });
     told_.push_back(body);
     if (told_.size() > kToldAgain) told_.pop_front();
     if (lead_ready_) Send(lead_connection_, lead_session_, std::move(body));

@@ -254,6 +254,8 @@ void ServerNode::OnServerMessage(int server, Message& message) {
     return Feed(Lead::ShardDoneIn{server, *m});
   if (auto* m = std::get_if<NormMessage>(&message.body))
     return Feed(Lead::NormIn{server, *m});
+  if (auto* m = std::get_if<ShardReportMessage>(&message.body))
+    return Feed(Lead::ReportIn{server, std::move(*m)});
   if (auto* m = std::get_if<VersionHashMessage>(&message.body))
     return Feed(Lead::HashIn{peer, *m});
   if (auto* m = std::get_if<SnapshotDoneMessage>(&message.body))

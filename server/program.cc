@@ -10,14 +10,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "common/flags.h"
 #include "common/model_spec.h"
 #include "common/net/zmq_transport.h"
 #include "common/process_setup.h"
-#include "common/rule.h"
 #include "common/status_macros.h"
+#include "server/audit.h"
+#include "server/audit_writer.h"
 #include "server/node.h"
 #include "server/progress.h"
+#include "server/rule_check.h"
 
 namespace parapet {
 namespace {
@@ -87,7 +90,8 @@ absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node,
   if (flags.summary_file.empty() || !outcome.summary) return absl::OkStatus();
   const nlohmann::json json = SummaryJson(*outcome.summary);
   const std::string temporary = absl::StrCat(flags.summary_file, ".tmp");
-  PARAPET_RETURN_IF_ERROR(WriteWholeFile(disk, temporary, json.dump() + "\n"));
+  PARAPET_RETURN_IF_ERROR(
+      WriteWholeFile(disk, temporary, JsonText(json) + "\n"));
   return disk.Rename(temporary, flags.summary_file);
 }
 
@@ -108,13 +112,15 @@ ServerNodeConfig MakeNodeConfig(const ServerFlags& flags, uint64_t samples,
   const auto seconds = static_cast<uint64_t>(absl::ToUnixSeconds(absl::Now()));
   config.term = std::max(seconds, resume ? resume->manifest.term + 1 : 0);
   config.nonce = SystemRandom();
+  config.rule_secret = flags.rule_secret ? *flags.rule_secret : SystemRandom();
   config.resume = std::move(resume);
   return config;
 }
 
 // Drives the node until the job is over for it.
 absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
-                  const std::atomic<int>& stop, ProgressPrinter& progress) {
+                  const std::atomic<int>& stop, ProgressPrinter& progress,
+                  AuditWriter* audit) {
   std::vector<net::Event> events;
   bool stop_told = false;
   while (!node.outcome()) {
@@ -127,6 +133,7 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
     // After what came: a process that stood still must read before it judges
     // that nothing came.
     node.Tick(now);
+    if (audit != nullptr) audit->Turn();
     if (stop != 0 && !std::exchange(stop_told, true)) {
       node.RequestStop(
           absl::StrCat("was asked to stop (signal ", stop.load(), ")"), now);
@@ -136,6 +143,31 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
   }
   progress.End();
   return absl::OkStatus();
+}
+
+// Null where there is nothing to write.
+absl::StatusOr<std::unique_ptr<AuditWriter>> MakeAudit(
+    const ServerFlags& flags, Disk& disk, Logger& logger,
+    std::function<void()> wake) {
+  if (flags.audit.empty() || flags.index != 0) return nullptr;
+  absl::StatusOr<std::unique_ptr<AuditWriter>> audit =
+      AuditWriter::Create({.path = flags.audit, .max_bytes = flags.audit_bytes},
+                          &disk, MakePoolExecutor(1, std::move(wake)),
+                          [&logger](const std::string& words) {
+                            logger.warn("--audit: {}", words);
+                          });
+  if (audit.ok()) return audit;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--audit=", flags.audit, ": ", audit.status().message()));
+}
+
+// The last lines are worth a moment, but not more.
+void FinishAudit(AuditWriter* audit, Clock& clock) {
+  const absl::Time until = clock.Now() + absl::Seconds(5);
+  while (audit != nullptr && !audit->idle() && clock.Now() < until) {
+    audit->Turn();
+    absl::SleepFor(absl::Milliseconds(1));
+  }
 }
 
 absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
@@ -181,6 +213,17 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
   hooks.on_evaluated = [&progress](const EvalReportMessage& report, bool last) {
     progress.ShowEvaluation(report, last);
   };
+  PARAPET_ASSIGN_OR_RETURN(const std::unique_ptr<AuditWriter> audit,
+                           MakeAudit(flags, *disk, logger, wake));
+  if (audit != nullptr) {
+    hooks.on_record = [&audit](const RoundRecord& record) {
+      audit->Add(AuditLine(record));
+    };
+  }
+  if (flags.index == 0) {
+    for (const std::string& words : RuleWarnings(flags.job))
+      logger.warn("{}", words);
+  }
   ServerNode node(config, layout, map,
                   {transport.get(), reducer.get(), writer.get(), device.get(),
                    disk.get(), &logger, trace.get(), SystemRandom},
@@ -194,7 +237,9 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
   logger.info("listens at {}; {} of {} chunks", address,
               map.ChunksOf(flags.index), map.chunks());
   PARAPET_RETURN_IF_ERROR(WritePortFile(flags.port_file, address, *disk));
-  const absl::Status looped = Loop(node, *transport, clock, stop, progress);
+  const absl::Status looped =
+      Loop(node, *transport, clock, stop, progress, audit.get());
+  FinishAudit(audit.get(), clock);
   signals.OnStop(nullptr);
   PARAPET_RETURN_IF_ERROR(looped);
   if (trace != nullptr)

@@ -33,6 +33,14 @@ std::string ProgressLine(const Lead::Progress& p) {
     absl::StrAppend(&line, "  left out: worker ",
                     absl::StrJoin(p.left_out, ", "));
   }
+  if (!p.suspects.empty()) {
+    absl::StrAppend(
+        &line, "  suspect: ",
+        absl::StrJoin(p.suspects, ", ", [](std::string* out, const auto& s) {
+          absl::StrAppendFormat(out, "worker %d (%.0f %%)", s.worker,
+                                100 * s.rate);
+        }));
+  }
   return line;
 }
 
@@ -43,7 +51,14 @@ nlohmann::json ProgressJson(const Lead::Progress& p) {
       {"members", p.members},  {"samples_per_second", p.samples_per_second},
       {"left_out", p.left_out}};
   if (p.accuracy) json["test_accuracy"] = *p.accuracy;
+  json["suspects"] = nlohmann::json::object();
+  for (const auto& s : p.suspects)
+    json["suspects"][absl::StrCat(s.worker)] = s.rate;
   return json;
+}
+
+std::string JsonText(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void ProgressPrinter::Show(const Lead::Progress& progress, absl::Time now) {
@@ -56,7 +71,7 @@ void ProgressPrinter::Show(const Lead::Progress& progress, absl::Time now) {
   } else if (style_ == ProgressStyle::kPlain) {
     std::fprintf(stderr, "%s\n", ProgressLine(progress).c_str());
   } else {
-    std::printf("%s\n", ProgressJson(progress).dump().c_str());
+    std::printf("%s\n", JsonText(ProgressJson(progress)).c_str());
   }
   std::fflush(style_ == ProgressStyle::kJson ? stdout : stderr);
 }
@@ -102,6 +117,12 @@ nlohmann::json SummaryJson(const JobSummary& s) {
   json["left_out"] = nlohmann::json::object();
   for (const auto& [worker, rounds] : s.left_out)
     json["left_out"][absl::StrCat(worker)] = rounds;
+  json["strikes"] = nlohmann::json::object();
+  for (const auto& [worker, rounds] : s.strikes)
+    json["strikes"][absl::StrCat(worker)] = rounds;
+  json["suspicion"] = nlohmann::json::object();
+  for (const auto& [worker, rate] : s.suspicion)
+    json["suspicion"][absl::StrCat(worker)] = rate;
   return json;
 }
 

@@ -41,6 +41,8 @@ void Round::Open() {
   opened_ = now_;
   next_wait_report_ = now_ + config_.patience;
   reporting_ = config_.report_always;
+  measured_ = 0;
+  decided_ = false;
   members_ = allowed_ = reported_ = IdSet();
   entries_.clear();
   chunks_.assign(config_.chunks, ChunkState::kGathering);
@@ -68,7 +70,7 @@ const RoundFacts& Round::Facts() const {
 }
 
 void Round::Refresh() {
-  if (stopped() || !HasLease()) return;
+  if (stopped() || !HasLease() || decided_) return;
   for (const Lease& lease : leases_) {
     if (version_ >= lease.from && version_ < lease.until)
       members_ = IdsOf(lease.members);
@@ -83,30 +85,48 @@ void Round::Refresh() {
 
 void Round::TryReduce(int64_t local) {
   if (chunks_[local] != ChunkState::kGathering || !HasLease()) return;
-  const std::vector<uint32_t> workers = allowed_.ToVector();
-  for (uint32_t worker : workers) {
+  std::vector<uint32_t> rows;
+  for (uint32_t worker : allowed_.ToVector()) {
     auto it = entries_.find(worker);
     if (it == entries_.end()) return;
-    if (!it->second.abstained && it->second.slots[local] != Slot::kHeld) return;
+    if (it->second.abstained) continue;
+    if (it->second.slots[local] != Slot::kHeld) return;
+    rows.push_back(worker);
   }
-  Reduce reduce{version_, local, {}, Facts(), !config_.two_phase};
+  if (config_.exchange) return StartMeasure(local, rows);
+  StartReduce(local, Take(local, rows), nullptr);
+  AdvanceTurn();
+}
+
+// What is held of a chunk is used up.
+std::vector<Contribution> Round::Take(int64_t local,
+                                      const std::vector<uint32_t>& workers) {
+  std::vector<Contribution> rows;
   for (uint32_t worker : workers) {
     Entry& entry = entries_[worker];
-    if (entry.abstained) continue;
-    reduce.rows.push_back(std::move(entry.held[local]));
+    rows.push_back(std::move(entry.held[local]));
     entry.slots[local] = Slot::kUsed;
   }
+  return rows;
+}
+
+void Round::StartReduce(int64_t local, std::vector<Contribution> rows,
+                        std::shared_ptr<const rules::Plan> plan) {
   chunks_[local] = ChunkState::kReducing;
-  while (first_unreduced_turn_ < config_.chunks &&
-         chunks_[config_.chunks - 1 - first_unreduced_turn_] !=
-             ChunkState::kGathering) {
-    ++first_unreduced_turn_;
-  }
-  if (reduce.rows.empty()) {
+  if (rows.empty()) {
     ++carried_;
     effects_.push_back(Carry{version_, local, !config_.two_phase});
   } else {
-    effects_.push_back(std::move(reduce));
+    effects_.push_back(Reduce{version_, local, std::move(rows), Facts(),
+                              !config_.two_phase, std::move(plan)});
+  }
+}
+
+void Round::AdvanceTurn() {
+  while (first_unreduced_turn_ < config_.chunks &&
+         chunks_[config_.chunks - 1 - first_unreduced_turn_] >=
+             ChunkState::kReducing) {
+    ++first_unreduced_turn_;
   }
 }
 
@@ -390,7 +410,7 @@ void Round::On(CloseIn& event) {
   if (event.round < version_) return;
   auto [it, fresh] = closes_.emplace(event.round, event.workers);
   if (!fresh) it->second.Intersect(event.workers);
-  if (event.round != version_ || !HasLease()) return;
+  if (event.round != version_ || !HasLease() || decided_) return;
   allowed_.Intersect(event.workers);
   // What the others sent and was not reduced yet is dropped.
   for (auto& [worker, entry] : entries_) {

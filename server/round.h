@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "common/lease.h"
 #include "common/messages.h"
 #include "common/payload.h"
+#include "server/rules/plan.h"
 
 namespace parapet {
 
@@ -20,6 +23,8 @@ struct RoundConfig {
   uint64_t version = 0;  // where the job starts
   bool two_phase =
       false;  // clip_norm: reduce everything, hear the lead's scale, then step
+  bool exchange = false;  // a rule on distances: measure every chunk, hear the
+                          // lead's decision, then reduce
   bool report_always =
       false;  // quorum: the lead wants to know each time a worker is complete
   uint32_t max_samples = 1;  // of a worker in a round
@@ -41,7 +46,9 @@ struct Contribution {
 // The rounds of one shard, as a pure state machine: it is told what came and
 // what is done, and says what to do. It gathers every member's chunk, has it
 // reduced in worker-id order once it is whole, and keeps track of who has
-// received which version. It holds payloads without reading them. See
+// received which version. Under a rule on distances it has whole chunks
+// measured first, and reduces them all once the lead has decided from every
+// shard's distances. It holds payloads without reading them. See
 // docs/architecture.md, "The round".
 //
 // Chunks are named by their local number on this shard. The k-th chunk in the
@@ -93,6 +100,14 @@ class Round {
     uint64_t round = 0;
     int64_t local = 0;
   };
+  struct MeasuredIn {  // Measure is done (exchange only)
+    uint64_t round = 0;
+    int64_t local = 0;
+  };
+  struct DecisionIn {  // exchange only
+    uint64_t round = 0;
+    std::shared_ptr<const rules::Plan> plan;
+  };
   struct CloseIn {
     uint64_t round = 0;
     IdSet workers;
@@ -102,8 +117,9 @@ class Round {
     double scale = 1;
   };
   struct TickIn {};
-  using Event = std::variant<LeaseIn, PushIn, AbstainIn, NeedIn, LinkIn,
-                             ReducedIn, SteppedIn, CloseIn, ScaleIn, TickIn>;
+  using Event =
+      std::variant<LeaseIn, PushIn, AbstainIn, NeedIn, LinkIn, ReducedIn,
+                   SteppedIn, MeasuredIn, DecisionIn, CloseIn, ScaleIn, TickIn>;
 
   // Effects.
   struct Reduce {  // make version round + 1 of a chunk (two_phase: its
@@ -113,6 +129,15 @@ class Round {
     std::vector<Contribution> rows;  // in worker-id order
     RoundFacts facts;
     bool step = true;
+    // exchange: the decision, of whose workers `rows` are; null otherwise.
+    std::shared_ptr<const rules::Plan> plan = nullptr;
+  };
+  // exchange: measure the distances between the rows of a chunk, which stay
+  // held until the decision.
+  struct Measure {
+    uint64_t round = 0;
+    int64_t local = 0;
+    std::vector<Contribution> rows;  // in worker-id order, at least one
   };
   struct Step {  // two_phase: take the step with the aggregate kept from Reduce
     uint64_t round = 0;
@@ -157,6 +182,16 @@ class Round {
   struct ReportDone {
     ShardDoneMessage message;
   };
+  // Every chunk of the round is measured; these workers have a row in each.
+  struct ReportDistances {
+    uint64_t round = 0;
+    std::vector<uint32_t> workers;
+  };
+  // The lead decided what cannot be done here.
+  struct RefuseDecision {
+    uint64_t round = 0;
+    std::string words;
+  };
   struct ReportNorm {  // every chunk of the round has its aggregate
     uint64_t round = 0;
   };
@@ -180,9 +215,10 @@ class Round {
     std::vector<Who> who;
   };
   using Effect =
-      std::variant<Reduce, Step, Carry, SendWeights, SendAck, SendNeed, Strike,
-                   ReportComplete, ReportDone, ReportNorm, TakeSnapshot,
-                   HashVersion, DropVersion, Waiting>;
+      std::variant<Reduce, Measure, Step, Carry, SendWeights, SendAck, SendNeed,
+                   Strike, ReportComplete, ReportDone, ReportDistances,
+                   RefuseDecision, ReportNorm, TakeSnapshot, HashVersion,
+                   DropVersion, Waiting>;
 
   Round(const RoundConfig& config, absl::Time now);
 
@@ -202,6 +238,8 @@ class Round {
  private:
   enum class ChunkState : uint8_t {
     kGathering,
+    kMeasuring,
+    kMeasured,
     kReducing,
     kAggregated,
     kStepping,
@@ -232,6 +270,8 @@ class Round {
   void On(LinkIn& event);
   void On(ReducedIn& event);
   void On(SteppedIn& event);
+  void On(MeasuredIn& event);
+  void On(DecisionIn& event);
   void On(CloseIn& event);
   void On(ScaleIn& event);
   void On(TickIn& event);
@@ -246,6 +286,14 @@ class Round {
   bool HasLease() const;  // whether a lease covers the open round
   const RoundFacts& Facts() const;
   void TryReduce(int64_t local);
+  std::vector<Contribution> Take(int64_t local,
+                                 const std::vector<uint32_t>& workers);
+  void StartReduce(int64_t local, std::vector<Contribution> rows,
+                   std::shared_ptr<const rules::Plan> plan);
+  void StartMeasure(int64_t local, const std::vector<uint32_t>& workers);
+  void NoteMeasured();
+  bool HoldsAll(const std::vector<int>& workers) const;
+  void AdvanceTurn();
   void StepAll();
   void TellCredit(int64_t local);
   void Publish(int64_t local);
@@ -285,7 +333,8 @@ class Round {
   IdSet reported_;  // complete, as last reported
   std::map<uint32_t, Entry> entries_;
   std::vector<ChunkState> chunks_;
-  int64_t aggregated_ = 0, published_ = 0;
+  int64_t measured_ = 0, aggregated_ = 0, published_ = 0;
+  bool decided_ = false;  // exchange: who takes part is settled
   std::optional<double> scale_;
   ShardDoneMessage done_;
   int64_t first_unreduced_turn_ = 0;

@@ -10,14 +10,13 @@
 namespace parapet {
 namespace {
 
-float* Floats(const std::shared_ptr<std::byte>& buffer) {
-  return reinterpret_cast<float*>(buffer.get());
-}
+constexpr const char* kMoments[2] = {"moment1", "moment2"};
+constexpr char kPrevious[] = "previous";
 
 }  // namespace
 
 Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
-             DType wire, const Device& device)
+             DType wire, const Device& device, bool keeps_previous)
     : map_(map),
       server_(server),
       moments_(optimizer.moments()),
@@ -34,6 +33,10 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
       chunks_[local].moments[m] =
           MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
     }
+    if (keeps_previous) {
+      chunks_[local].previous =
+          MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
+    }
   }
 }
 
@@ -47,7 +50,6 @@ void Store::Initialize(const Layout& layout, uint64_t seed, uint64_t version) {
 
 absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
                          const Layout& layout) {
-  static constexpr const char* kMoments[2] = {"moment1", "moment2"};
   PARAPET_ASSIGN_OR_RETURN(
       const SectionReader reader,
       SectionReader::Create(disk, snapshot, layout, "server-"));
@@ -59,6 +61,9 @@ absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
       PARAPET_RETURN_IF_ERROR(
           reader.Read(kMoments[m], range, Floats(chunks_[local].moments[m])));
     }
+    float* previous = PreviousOf(local);
+    if (previous != nullptr && reader.Has(kPrevious))
+      PARAPET_RETURN_IF_ERROR(reader.Read(kPrevious, range, previous));
   }
   PublishFirst(snapshot.manifest.version);
   return absl::OkStatus();
@@ -150,24 +155,32 @@ uint64_t Store::WireHash(uint64_t version) const {
   return sum;
 }
 
+// Adds a copy of a chunk's values to a section.
+void Store::FreezeCopy(const std::shared_ptr<std::byte>& values, Range range,
+                       size_t section, Frozen* frozen) const {
+  const std::shared_ptr<std::byte> copy = pool_->Get();
+  std::memcpy(copy.get(), values.get(), range.size() * sizeof(float));
+  frozen->sections[section].ranges.push_back(range);
+  frozen->sections[section].values.push_back(Floats(copy));
+  frozen->owners.push_back(copy);
+}
+
 Store::Frozen Store::Freeze() const {
   Frozen frozen;
   frozen.sections.push_back({"weights", {}, {}});
   for (int m = 0; m < moments_; ++m)
-    frozen.sections.push_back({m == 0 ? "moment1" : "moment2", {}, {}});
+    frozen.sections.push_back({kMoments[m], {}, {}});
+  const bool previous = !chunks_.empty() && chunks_[0].previous != nullptr;
+  if (previous) frozen.sections.push_back({kPrevious, {}, {}});
   for (int64_t local = 0; local < chunks(); ++local) {
+    const Chunk& chunk = chunks_[local];
     const Range range = RangeOf(local);
     frozen.sections[0].ranges.push_back(range);
-    frozen.sections[0].values.push_back(Floats(chunks_[local].weights));
-    frozen.owners.push_back(chunks_[local].weights);
-    for (int m = 0; m < moments_; ++m) {
-      const std::shared_ptr<std::byte> copy = pool_->Get();
-      std::memcpy(copy.get(), chunks_[local].moments[m].get(),
-                  range.size() * sizeof(float));
-      frozen.sections[1 + m].ranges.push_back(range);
-      frozen.sections[1 + m].values.push_back(Floats(copy));
-      frozen.owners.push_back(copy);
-    }
+    frozen.sections[0].values.push_back(Floats(chunk.weights));
+    frozen.owners.push_back(chunk.weights);
+    for (int m = 0; m < moments_; ++m)
+      FreezeCopy(chunk.moments[m], range, 1 + m, &frozen);
+    if (previous) FreezeCopy(chunk.previous, range, 1 + moments_, &frozen);
   }
   return frozen;
 }

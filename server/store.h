@@ -25,16 +25,18 @@ namespace parapet {
 // of that chunk may be used by another thread.
 class Store {
  public:
+  // `keeps_previous`: the rule needs its output of the round before.
   Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
-        DType wire, const Device& device);
+        DType wire, const Device& device, bool keeps_previous = false);
 
   int64_t chunks() const { return static_cast<int64_t>(chunks_.size()); }
   Range RangeOf(int64_t local) const {
     return map_.ChunkRange(map_.ChunkOf(server_, local));
   }
 
-  // Start: fresh weights, or those of a snapshot with their moments. Then
-  // `version` is published.
+  // Start: fresh weights, or those of a snapshot with their moments and the
+  // previous aggregate (0 if the snapshot's rule kept none). Then `version` is
+  // published.
   void Initialize(const Layout& layout, uint64_t seed, uint64_t version);
   absl::Status Load(Disk& disk, const Snapshot& snapshot, const Layout& layout);
 
@@ -51,6 +53,9 @@ class Store {
     return chunks_[local].aggregate != nullptr;
   }
   void DropAggregates();
+  // The rule's output of the round before, which a reduction replaces; 0 at
+  // first. Null if it is not kept.
+  float* PreviousOf(int64_t local) { return Floats(chunks_[local].previous); }
 
   Payload Published(uint64_t version, int64_t local) const;
   void Drop(uint64_t version);
@@ -60,7 +65,7 @@ class Store {
   uint64_t WireHash(uint64_t version) const;
 
   // Everything a snapshot of this moment needs, kept from later steps: shares
-  // the weights, copies the moments.
+  // the weights, copies the moments and the previous aggregate.
   struct Frozen {
     std::vector<Section> sections;
     std::vector<std::shared_ptr<const void>> owners;
@@ -75,9 +80,16 @@ class Store {
         wire_next;  // likewise, where the wire is not float32
     std::shared_ptr<std::byte> moments[2];
     std::shared_ptr<std::byte> aggregate;
+    std::shared_ptr<std::byte> previous;
   };
 
+  static float* Floats(const std::shared_ptr<std::byte>& buffer) {
+    return reinterpret_cast<float*>(buffer.get());
+  }
+
   void PublishFirst(uint64_t version);
+  void FreezeCopy(const std::shared_ptr<std::byte>& values, Range range,
+                  size_t section, Frozen* frozen) const;
   size_t WireBytes(int64_t local) const {
     return static_cast<size_t>(RangeOf(local).size() * SizeOf(wire_));
   }

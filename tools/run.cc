@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/flags.h"
-#include "common/rule.h"
+#include "server/rule_check.h"
 #include "tools/launcher.h"
 #include "tools/run_env.h"
 #include "tools/run_output.h"

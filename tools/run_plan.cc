@@ -96,11 +96,22 @@ std::vector<std::string> RunPlan::Command(const RunMember& member) const {
   argv.push_back(absl::StrCat("--progress=", lead ? lead_progress_ : "none"));
   if (member.role == RunRole::kEvaluator) argv.push_back("--evaluator");
   if (server && tcp_) argv.push_back("--port_file=" + PortFile(member.number));
-  if (lead) argv.push_back("--summary_file=" + summary_file());
+  if (lead) AddLeadFlags(&argv);
   if (!flags_.trace.empty()) {
     argv.push_back("--trace=" + TraceFile(flags_.trace, member));
   }
   return argv;
+}
+
+// Only the lead is told: a worker that knew the secret could choose its bucket.
+void RunPlan::AddLeadFlags(std::vector<std::string>* argv) const {
+  argv->push_back("--summary_file=" + summary_file());
+  if (flags_.rule_secret) {
+    argv->push_back(absl::StrCat("--rule_secret=", *flags_.rule_secret));
+  }
+  if (flags_.audit.empty()) return;
+  argv->push_back("--audit=" + flags_.audit);
+  argv->push_back(absl::StrCat("--audit_bytes=", flags_.audit_bytes));
 }
 
 std::string TraceFile(const std::string& path, const RunMember& member) {

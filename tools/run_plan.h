@@ -43,6 +43,7 @@ class RunPlan {
 
  private:
   std::string Addresses() const;
+  void AddLeadFlags(std::vector<std::string>* argv) const;
 
   RunFlags flags_;
   std::string bin_dir_, folder_;

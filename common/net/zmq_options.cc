@@ -5,9 +5,9 @@
 namespace parapet::net {
 namespace {
 
-// The largest control payload: a lease or a shard's report with every worker
-// that can be.
-constexpr size_t kControlPayload = size_t{8} << 20;
+// The largest control payload: a shard's report of distances between as many
+// workers as can be.
+constexpr size_t kControlPayload = size_t{16} << 20;
 
 }  // namespace
 

@@ -68,6 +68,20 @@ void AddZeros(const float* row, int64_t count, float* lanes) {
   for (int64_t e = 0; e < count; ++e) lanes[e % kLanes] += row[e] * 0.0f;
 }
 
+// Calls `visit` with the number, among the pairs of n vectors, prev and zero,
+// of each pair of `rows`, prev and zero.
+template <typename Visit>
+void ForPairs(absl::Span<const int> rows, int n, const Visit& visit) {
+  std::vector<int64_t> at(rows.begin(), rows.end());
+  at.push_back(n);
+  at.push_back(n + 1);
+  for (size_t a = 0; a < at.size(); ++a) {
+    // Pairs of the vectors before this one: (n + 1) + n + ...
+    const int64_t begin = at[a] * (2 * int64_t{n} + 3 - at[a]) / 2;
+    for (size_t b = a + 1; b < at.size(); ++b) visit(begin + at[b] - at[a] - 1);
+  }
+}
+
 bool AllFinite(const float* row, int64_t count) {
   // x * 0 is 0, or NaN where x is not finite; and NaN stays.
   float lanes[kLanes] = {};
@@ -110,6 +124,20 @@ void PartialDistances::AddSums(const double* sums, const uint8_t* finite) {
   for (size_t pair = 0; pair < sums_.size(); ++pair)
     sums_[pair].Add(sums[pair]);
   for (int i = 0; i < n_; ++i) finite_[i] &= finite[i];
+}
+
+void PartialDistances::AddSums(absl::Span<const int> rows, const double* sums,
+                               const uint8_t* finite) {
+  ForPairs(rows, n_, [&](int64_t pair) { sums_[pair].Add(*sums++); });
+  for (int row : rows) finite_[row] &= *finite++;
+}
+
+PartialDistances PartialDistances::Keep(absl::Span<const int> rows) const {
+  PartialDistances kept(static_cast<int>(rows.size()));
+  auto sum = kept.sums_.begin();
+  ForPairs(rows, n_, [&](int64_t pair) { *sum++ = sums_[pair]; });
+  for (size_t i = 0; i < rows.size(); ++i) kept.finite_[i] = finite_[rows[i]];
+  return kept;
 }
 
 void PartialDistances::Merge(const PartialDistances& other) {

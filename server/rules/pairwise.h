@@ -2,6 +2,7 @@
 #define PARAPET_SERVER_RULES_PAIRWISE_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -32,6 +33,11 @@ class PartialDistances {
  public:
   explicit PartialDistances(int n)
       : n_(n), sums_(PairCount(n)), finite_(n, 1) {}
+  // From the wire: PairCount(finite.size()) sums.
+  PartialDistances(std::vector<ExactSum> sums, const std::vector<bool>& finite)
+      : n_(static_cast<int>(finite.size())),
+        sums_(std::move(sums)),
+        finite_(finite.begin(), finite.end()) {}
 
   int n() const { return n_; }
   // `elements` at most a leaf, which begins at a leaf's boundary of the layout.
@@ -39,6 +45,12 @@ class PartialDistances {
                int64_t elements);
   // What LeafDistances gave elsewhere.
   void AddSums(const double* sums, const uint8_t* finite);
+  // The same for some of the n vectors only, ascending: distances to the others
+  // miss a part from then on.
+  void AddSums(absl::Span<const int> rows, const double* sums,
+               const uint8_t* finite);
+  // Those of some of the n vectors, ascending.
+  PartialDistances Keep(absl::Span<const int> rows) const;
   // other.n() = n().
   void Merge(const PartialDistances& other);
 

@@ -273,6 +273,66 @@ TEST(ExactSumTest, ParseAcceptsOnlyTheFormOfASum) {
   }
 }
 
+TEST(ExactSumTest, CompactFormsReadBackOneAfterTheOther) {
+  const std::vector<ExactSum> sums = {SumOf({}),
+                                      SumOf({1}),
+                                      SumOf({kTiny}),
+                                      SumOf({kMax, kMax, kTiny}),
+                                      SumOf({1e-30, 1e30, 0x1p256, 0x1p-298}),
+                                      SumOf({kInfinity}),
+                                      SumOf({-kInfinity}),
+                                      SumOf({kNan, 1}),
+                                      SumOf({0x1p-10, 0x1p54})};
+  std::string bytes;
+  for (const ExactSum& sum : sums) sum.AppendCompact(&bytes);
+  absl::Span<const std::byte> rest = AsBytes(bytes);
+  for (const ExactSum& sum : sums) {
+    const auto back = ExactSum::ReadCompact(&rest);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->Serialize(), sum.Serialize());
+  }
+  EXPECT_TRUE(rest.empty());
+}
+
+// What a sum of squares of float32 takes at most: 100 bytes, as common/wire.h
+// counts on.
+TEST(ExactSumTest, CompactFormsAreShort) {
+  std::string bytes;
+  SumOf({0x1p256, 0x1p-298, 0x1p286}).AppendCompact(&bytes);
+  EXPECT_LE(bytes.size(), 100u);
+  bytes.clear();
+  SumOf({}).AppendCompact(&bytes);
+  EXPECT_EQ(bytes.size(), 2u);
+}
+
+TEST(ExactSumTest, OtherCompactFormsAreRefused) {
+  const auto read = [](const std::string& text) {
+    absl::Span<const std::byte> bytes = AsBytes(text);
+    return ExactSum::ReadCompact(&bytes).ok();
+  };
+  std::string good;
+  SumOf({1, 0x1p-100}).AppendCompact(&good);
+  ASSERT_TRUE(read(good));
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(read(good.substr(0, size))) << size;
+  const std::string limb(4, 1), zero(4, 0);
+  const auto form = [](int first, int count) {
+    return std::string{static_cast<char>(first), static_cast<char>(count)};
+  };
+  EXPECT_TRUE(read(form(3, 1) + limb));
+  EXPECT_FALSE(read(form(3, 1) + zero)) << "longer than need be";
+  EXPECT_FALSE(read(form(3, 2) + zero + limb));
+  EXPECT_FALSE(read(form(3, 2) + limb + zero));
+  EXPECT_FALSE(read(form(3, 0)));
+  EXPECT_FALSE(read(form(69, 1) + limb)) << "the sign";
+  EXPECT_FALSE(read(form(68, 1) + limb)) << "above what can add up";
+  EXPECT_FALSE(read(form(69, 2) + limb + limb));
+  EXPECT_FALSE(read(form(200, 1) + limb));
+  for (int flags = 0; flags < 256; ++flags) {
+    EXPECT_EQ(read(form(255, flags)), flags == 1 || flags == 2 || flags == 4);
+  }
+}
+
 TEST(ExactSumTest, ParseRefusesSumsThatAreTooLarge) {
   std::string text = SumOf({0.0}).Serialize();
   text[66 * 8 + 2] = 1;  // 2^2128 units

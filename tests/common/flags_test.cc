@@ -241,9 +241,10 @@ TEST_F(FlagsTest, ContradictionsAreRefusedInWords) {
 }
 
 TEST_F(FlagsTest, TheCallersCheckOfTheJobCounts) {
-  const JobCheck check = [](const JobConfig& job) {
-    return job.rule == "mean" ? absl::OkStatus()
-                              : absl::InvalidArgumentError("no such rule");
+  const JobCheck check = [](const CommonFlags& flags) {
+    return flags.job.rule == "mean"
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("no such rule");
   };
   EXPECT_TRUE(Launch({"--epochs=1"}, check).ok());
   EXPECT_EQ(Launch({"--epochs=1", "--rule=median"}, check).status().message(),
@@ -400,6 +401,20 @@ TEST_F(FlagsTest, OneFileServesAllRoles) {
   EXPECT_EQ(server->job.ToText(), worker->job.ToText());
   EXPECT_EQ(server->threads, 2);
   EXPECT_EQ(worker->threads, 3);
+}
+
+TEST_F(FlagsTest, WhatOnlyTheLeadIsToKnowIsNotForwarded) {
+  const auto flags = Launch({"--epochs=1", "--rule_secret=18446744073709551615",
+                             "--audit=a.jsonl", "--audit_bytes=8Ki"});
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ(flags->rule_secret, ~uint64_t{0});
+  EXPECT_EQ(flags->audit, "a.jsonl");
+  EXPECT_EQ(flags->audit_bytes, 8192);
+  EXPECT_THAT(flags->forward, ElementsAre("--epochs=1"));
+  EXPECT_EQ(flags->job.ToText().find("secret"), std::string::npos);
+  EXPECT_FALSE(Launch({"--epochs=1"})->rule_secret);
+  EXPECT_FALSE(Launch({"--epochs=1", "--rule_secret=-1"}).ok());
+  EXPECT_FALSE(Launch({"--epochs=1", "--rule_secret="}).ok());
 }
 
 TEST_F(FlagsTest, TheLauncherForwardsWhatOthersUse) {

@@ -2,6 +2,8 @@
 #define PARAPET_TESTS_COMMON_WIRE_MESSAGES_H_
 
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +46,26 @@ inline ShardDoneMessage SomeShardDone() {
   return done;
 }
 
+inline ShardReportMessage SomeReport() {
+  ShardReportMessage report;
+  report.round = 8;
+  report.workers = {1, 5};
+  report.finite = {true, false};
+  std::vector<ExactSum> sums(6);
+  for (size_t i = 1; i < sums.size(); ++i) {
+    sums[i].Add(1e-30);
+    sums[i].Add(static_cast<double>(i) * 1e30);
+  }
+  sums[4].Add(std::numeric_limits<double>::infinity());
+  sums[5].Add(std::numeric_limits<double>::quiet_NaN());
+  report.sums = std::make_shared<std::vector<ExactSum>>(std::move(sums));
+  return report;
+}
+
+inline DecisionMessage SomeDecision() {
+  return {8, {1, 5}, true, 2, {0.25, 0.75, 0, 0, 1, -1, 0.5, 0.5}, 2, 1, 0.5};
+}
+
 // One of every kind, with every field set to something.
 inline std::vector<Body> EveryMessage() {
   ExactSum squares;
@@ -77,6 +99,8 @@ inline std::vector<Body> EveryMessage() {
       VersionHashMessage{9, 0xaa, 0xbb},
       SnapshotDoneMessage{12, true, {"worker-3.safetensors", 1000, 0xcc}, "w"},
       EvalReportMessage{12, 4.5, 80, 100, 0.5},
+      SomeReport(),
+      SomeDecision(),
   };
 }
 

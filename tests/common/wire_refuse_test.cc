@@ -113,7 +113,8 @@ TEST(WireRefuseTest, APayloadWhereNoneBelongs) {
     ExpectRefused(Decode(header, Chunk(1), WireLimits()).status(),
                   "a payload too many");
   }
-  EXPECT_EQ(with, 10);  // hello, lease, push, weights, needs, sets, sums
+  EXPECT_EQ(with, 12);  // hello, lease, push, weights, needs, sets, sums,
+                        // distances, decision
 }
 
 // ---- Text -------------------------------------------------------------------
@@ -274,6 +275,68 @@ TEST(WireRefuseTest, FilesLongerThanANumberCanSay) {
                                      b, 0, true, 0, (uint64_t{1} << 63));
                                })),
                 "too long");
+}
+
+// ---- Distances and decisions ------------------------------------------------
+
+absl::Status DecodedReport(const ShardReportMessage& report) {
+  const auto [header, payload] = Encoded(report);
+  WireLimits limits = Tight();
+  limits.max_compared = 4;
+  return Decode(header, payload, limits).status();
+}
+
+ShardReportMessage ReportOf(std::vector<uint32_t> workers, size_t flags,
+                            size_t sums) {
+  ShardReportMessage report;
+  report.workers = std::move(workers);
+  report.finite.assign(flags, true);
+  report.sums = std::make_shared<std::vector<ExactSum>>(sums);
+  return report;
+}
+
+TEST(WireRefuseTest, ReportsOfDistancesThatCannotBe) {
+  EXPECT_TRUE(DecodedReport(ReportOf({1, 5}, 2, 6)).ok());
+  EXPECT_TRUE(DecodedReport(ReportOf({0, 1, 2, 9}, 4, 15)).ok());
+  ExpectRefused(DecodedReport(ReportOf({0, 1, 2, 3, 4}, 5, 21)),
+                "too many workers");
+  ExpectRefused(DecodedReport(ReportOf({1, 10}, 2, 6)), "impossible");
+  ExpectRefused(DecodedReport(ReportOf({5, 1}, 2, 6)), "out of order");
+  ExpectRefused(DecodedReport(ReportOf({5, 5}, 2, 6)), "out of order");
+  ExpectRefused(DecodedReport(ReportOf({1, 5}, 1, 6)), "flag for each");
+  ExpectRefused(DecodedReport(ReportOf({1, 5}, 3, 6)), "flag for each");
+  ExpectRefused(DecodedReport(ReportOf({1, 5}, 2, 5)), "too few distances");
+  ExpectRefused(DecodedReport(ReportOf({1, 5}, 2, 7)), "too many distances");
+}
+
+absl::Status DecodedDecision(const DecisionMessage& decision) {
+  const auto [header, payload] = Encoded(decision);
+  WireLimits limits = Tight();
+  limits.max_compared = 4;
+  return Decode(header, payload, limits).status();
+}
+
+TEST(WireRefuseTest, DecisionsThatCannotBe) {
+  EXPECT_TRUE(DecodedDecision(SomeDecision()).ok());
+  DecisionMessage decision = SomeDecision();
+  decision.rows = 3;
+  ExpectRefused(DecodedDecision(decision), "other weights");
+  decision.rows = ~uint32_t{0};
+  ExpectRefused(DecodedDecision(decision), "other weights");
+  decision = SomeDecision();
+  decision.weights.push_back(0);
+  ExpectRefused(DecodedDecision(decision), "other weights");
+  decision = SomeDecision();
+  decision.workers = {5, 1};
+  ExpectRefused(DecodedDecision(decision), "out of order");
+  for (double bad : {kNan, kInf}) {
+    decision = SomeDecision();
+    decision.weights[1] = bad;
+    ExpectRefused(DecodedDecision(decision), "weight");
+    decision = SomeDecision();
+    decision.scale = bad;
+    ExpectRefused(DecodedDecision(decision), "scale");
+  }
 }
 
 // ---- Leases -----------------------------------------------------------------

@@ -176,6 +176,35 @@ TEST(WireTest, ReportsOfWorkers) {
   EXPECT_EQ(report.seconds, 0.5);
 }
 
+TEST(WireTest, DistancesAndDecisions) {
+  const auto report = TripOfSome<ShardReportMessage>();
+  EXPECT_EQ(report.round, 8u);
+  EXPECT_THAT(report.workers, ElementsAre(1, 5));
+  EXPECT_EQ(report.finite, (std::vector<bool>{true, false}));
+  ASSERT_EQ(report.sums->size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ((*report.sums)[i].Serialize(),
+              (*SomeReport().sums)[i].Serialize());
+  }
+  const auto decision = TripOfSome<DecisionMessage>();
+  EXPECT_EQ(decision.round, 8u);
+  EXPECT_THAT(decision.workers, ElementsAre(1, 5));
+  EXPECT_TRUE(decision.bad);
+  EXPECT_EQ(decision.rows, 2u);
+  EXPECT_EQ(decision.weights, SomeDecision().weights);
+  EXPECT_EQ(decision.op, 2);
+  EXPECT_EQ(decision.f, 1u);
+  EXPECT_EQ(decision.scale, 0.5);
+}
+
+// Nobody at all is still a report and a decision.
+TEST(WireTest, DistancesOfNobody) {
+  ShardReportMessage report;
+  report.sums = std::make_shared<std::vector<ExactSum>>(1);
+  EXPECT_THAT(Trip(report).workers, IsEmpty());
+  EXPECT_THAT(Trip(DecisionMessage()).workers, IsEmpty());
+}
+
 TEST(WireTest, WordsAndCodes) {
   EXPECT_EQ(TripOfSome<WelcomeMessage>().version, 12u);
   EXPECT_EQ(TripOfSome<WelcomeMessage>().snapshot, "snap/step-12");

@@ -163,6 +163,16 @@ class Mutator {
   void Senseless(VersionHashMessage& m) { m = {Edge(), Edge(), Edge()}; }
   void Senseless(SnapshotDoneMessage& m) { m.version = Edge(); }
   void Senseless(EvalReportMessage& m) { m.version = Edge(); }
+  void Senseless(ShardReportMessage& m) {
+    m.round = Edge();
+    m.workers[0] = static_cast<uint32_t>(Edge());
+  }
+  void Senseless(DecisionMessage& m) {
+    m.round = Edge();
+    m.op = static_cast<uint8_t>(Edge());
+    m.f = static_cast<uint32_t>(Edge());
+    m.bad = OneIn(2);
+  }
   void Senseless(LeaseMessage& m) {
     m.lease.from = Edge();
     m.lease.until = m.lease.from + m.lease.facts.size();

@@ -29,7 +29,9 @@ struct FuzzJob {
   static constexpr int kServers = 2, kWorkers = 3;
   static constexpr int64_t kChunk = 8, kChunks = 6;
 
-  FuzzJob() {
+  explicit FuzzJob(const std::string& rule = "mean") {
+    job.rule = rule;
+    job.max_bad_rounds = 1 << 30;  // who abstains can make many bad
     job.servers = kServers;
     job.workers = kWorkers;
     job.batch = 4;

@@ -23,7 +23,8 @@ size_t BytesInUse() { return mallinfo2().uordblks; }
 // Everybody on one network.
 class World {
  public:
-  explicit World(uint64_t seed) : net_(Options(seed)) {
+  World(const std::string& rule, uint64_t seed)
+      : job_(rule), net_(Options(seed)) {
     EXPECT_TRUE(disk_.MakeDir("snap").ok());
     for (int s = 0; s < FuzzJob::kServers; ++s) {
       servers_.push_back(std::make_unique<FuzzServer>(
@@ -78,11 +79,13 @@ class World {
   std::unique_ptr<EvilWorker> evil_;
 };
 
-TEST(ServerFuzzTest, ServersAndHonestWorkersGoOnBesideAnEvilOne) {
+class ServerFuzzTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ServerFuzzTest, ServersAndHonestWorkersGoOnBesideAnEvilOne) {
   uint64_t refusals = 0;
   for (uint64_t seed = 1; seed <= 4 && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    World world(seed);
+    World world(GetParam(), seed);
     world.Run(absl::Milliseconds(500));
     EXPECT_TRUE(world.evil().admitted());
     const size_t before = BytesInUse();
@@ -123,6 +126,14 @@ TEST(ServerFuzzTest, ServersAndHonestWorkersGoOnBesideAnEvilOne) {
   }
   EXPECT_GT(refusals, 700u);
 }
+
+// Without an exchange, and with one.
+INSTANTIATE_TEST_SUITE_P(Rules, ServerFuzzTest,
+                         testing::Values("mean", "median",
+                                         "nnm + centered_clip(tau=0.1)"),
+                         [](const auto& test) {
+                           return absl::StrCat("Rule", test.index);
+                         });
 
 }  // namespace
 }  // namespace parapet

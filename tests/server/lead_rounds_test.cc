@@ -387,7 +387,7 @@ TEST(LeadBadRoundTest, TooManyInARowStopTheJob) {
                        Leases(all).back().from == Leases(all).back().until;
     EXPECT_EQ(stops, r == 5) << "round " << r;
   }
-  EXPECT_THAT(Warnings(all), HasSubstr("nothing finite at 5 coordinates, "
+  EXPECT_THAT(Warnings(all), HasSubstr("no result at 5 coordinates, "
                                        "first at tensor[17]"));
   uint64_t stop = Leases(all).back().until;
   for (uint64_t r = 6; r < stop; ++r) BadRound(&t, r, 5, {});

@@ -55,6 +55,35 @@ TEST(ProgressTest, ALineSaysHowFarTheJobIs) {
   EXPECT_THAT(ProgressLine(unknown), Not(HasSubstr("left out")));
 }
 
+TEST(ProgressTest, ALineNamesSuspects) {
+  Lead::Progress progress = Some();
+  progress.suspects = {{7, 0.981}, {3, 0.5}};
+  EXPECT_THAT(ProgressLine(progress),
+              testing::EndsWith("  left out: worker 3  suspect: "
+                                "worker 7 (98 %), worker 3 (50 %)"));
+  EXPECT_EQ(ProgressJson(progress)["suspects"]["7"], 0.981);
+  EXPECT_TRUE(ProgressJson(Some())["suspects"].empty());
+}
+
+TEST(ProgressTest, TheSummarySaysWhoWasStruckAndSuspect) {
+  JobSummary summary;
+  summary.strikes[4] = 12;
+  summary.suspicion[4] = 0.75;
+  const nlohmann::json json = SummaryJson(summary);
+  EXPECT_EQ(json["strikes"]["4"], 12);
+  EXPECT_EQ(json["suspicion"]["4"], 0.75);
+}
+
+// Words may come from a peer, and a file's name from anywhere.
+TEST(ProgressTest, WordsThatAreNoTextAreStillASummary) {
+  JobSummary summary;
+  summary.words = "worker 1 left: \xff\xc0 bye";
+  const std::string text = JsonText(SummaryJson(summary));
+  const auto back = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_TRUE(back.is_object());
+  EXPECT_THAT(back["words"].get<std::string>(), HasSubstr("bye"));
+}
+
 TEST(ProgressTest, JsonSaysTheSame) {
   const nlohmann::json json = ProgressJson(Some());
   EXPECT_EQ(json["round"], 120);

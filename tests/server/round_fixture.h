@@ -92,6 +92,13 @@ class RoundTesting {
   RoundEffects Close(uint64_t round, const std::vector<uint32_t>& workers) {
     return Do(Round::CloseIn{round, SetOf(workers)});
   }
+  // A plan that takes the mean of these workers' rows.
+  RoundEffects Decide(uint64_t round, const std::vector<int>& workers) {
+    auto plan = std::make_shared<rules::Plan>();
+    plan->workers = workers;
+    plan->mixes = true;
+    return Do(Round::DecisionIn{round, std::move(plan)});
+  }
   RoundEffects Need(const Peer& peer, uint64_t version,
                     std::vector<bool> locals) {
     return Do(Round::NeedIn{peer, version, std::move(locals), AllLocals(true)});
@@ -108,6 +115,8 @@ class RoundTesting {
       std::optional<Round::Event> answer;
       if (auto* e = std::get_if<Round::Reduce>(&effects[i])) {
         answer = Round::ReducedIn{e->round, e->local, {}, 0, -1};
+      } else if (auto* m = std::get_if<Round::Measure>(&effects[i])) {
+        answer = Round::MeasuredIn{m->round, m->local};
       } else if (auto* c = std::get_if<Round::Carry>(&effects[i])) {
         answer = Round::ReducedIn{c->round, c->local, {}, 0, -1};
       } else if (auto* s = std::get_if<Round::Step>(&effects[i])) {

@@ -265,6 +265,26 @@ TEST_F(StoreTest, WhatIsFrozenStaysAsItWas) {
   }
 }
 
+TEST_F(StoreTest, ThePreviousAggregateIsKeptWhereTheRuleNeedsIt) {
+  EXPECT_EQ(Make(MapOf(1), 0)->PreviousOf(0), nullptr);
+  Store store(MapOf(1), 0, Optimizer(OptimizerKind::kSgd), DType::kFloat32,
+              *device_, true);
+  store.Initialize(layout_, kSeed, 0);
+  for (int64_t i = 0; i < store.chunks(); ++i) {
+    float* previous = store.PreviousOf(i);
+    ASSERT_NE(previous, nullptr);
+    const int64_t size = store.RangeOf(i).size();
+    EXPECT_THAT(std::vector<float>(previous, previous + size), Each(0));
+    std::fill(previous, previous + size, 7.0f);
+  }
+  const Store::Frozen frozen = store.Freeze();
+  for (int64_t i = 0; i < store.chunks(); ++i) store.PreviousOf(i)[0] = 8;
+  ASSERT_EQ(frozen.sections.size(), 2u);
+  EXPECT_EQ(frozen.sections[1].name, "previous");
+  ASSERT_EQ(frozen.sections[1].values.size(), 7u);
+  EXPECT_EQ(frozen.sections[1].values[6][0], 7);
+}
+
 // ---- Snapshots --------------------------------------------------------------
 
 class StoreLoadTest : public StoreTest {
@@ -317,6 +337,47 @@ TEST_F(StoreLoadTest, ASnapshotIsLoadedByAnyNumberOfServers) {
       }
     }
   }
+}
+
+TEST_F(StoreLoadTest, ThePreviousAggregateIsLoadedByAnyNumberOfServers) {
+  ASSERT_TRUE(disk_.MakeDir("snap").ok());
+  Store writer(MapOf(1), 0, Optimizer(OptimizerKind::kSgd), DType::kFloat32,
+               *device_, true);
+  writer.Initialize(layout_, kSeed, 3);
+  for (int64_t i = 0; i < writer.chunks(); ++i)
+    writer.PreviousOf(i)[0] = static_cast<float>(i + 1);
+  Manifest manifest;
+  manifest.version = 3;
+  manifest.layout_hash = layout_.hash();
+  for (const Tensor& t : layout_.tensors()) manifest.tensors.push_back(t);
+  const auto entry =
+      WriteShardFile(disk_, PartialPath("snap", 3), ServerFileName(0), layout_,
+                     writer.Freeze().sections);
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  manifest.files.push_back(*entry);
+  ASSERT_TRUE(CommitSnapshot(disk_, "snap", manifest, 1).ok());
+  const auto snapshot = OpenSnapshot(disk_, "snap/" + SnapshotName(3));
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  for (int server = 0; server < 3; ++server) {
+    Store store(MapOf(3), server, Optimizer(OptimizerKind::kSgd),
+                DType::kFloat32, *device_, true);
+    ASSERT_TRUE(store.Load(disk_, *snapshot, layout_).ok());
+    for (int64_t i = 0; i < store.chunks(); ++i) {
+      EXPECT_EQ(store.PreviousOf(i)[0],
+                static_cast<float>(MapOf(3).ChunkOf(server, i) + 1));
+      EXPECT_EQ(store.PreviousOf(i)[1], 0);
+    }
+  }
+}
+
+// The job may have had another rule before.
+TEST_F(StoreLoadTest, WithoutAPreviousAggregateItBeginsAtZero) {
+  ASSERT_TRUE(disk_.MakeDir("snap").ok());
+  const Snapshot snapshot = WriteSnapshot(1);
+  Store store(MapOf(1), 0, Optimizer(OptimizerKind::kAdam), DType::kFloat32,
+              *device_, true);
+  ASSERT_TRUE(store.Load(disk_, snapshot, layout_).ok());
+  EXPECT_EQ(store.PreviousOf(0)[0], 0);
 }
 
 TEST_F(StoreLoadTest, ASnapshotOfAnotherModelIsRefused) {

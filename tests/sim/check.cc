@@ -105,6 +105,16 @@ class Checker {
       out.insert(left.worker);
       CheckLeftOut(record, left, in.contains(left.worker));
     }
+    for (uint32_t worker : record.abstained) {
+      if (in.contains(worker) || out.contains(worker))
+        Complain("round ", record.round, ": worker ", worker,
+                 " abstained and did not");
+      const bool did = ledger.abstained.contains({worker, record.round});
+      if (!did && Honest(worker)) {
+        Complain("round ", record.round, ": worker ", worker,
+                 " is said to have abstained");
+      }
+    }
     for (uint32_t worker : in) {
       if (!members.contains(worker)) {
         Complain("round ", record.round, ": worker ", worker,

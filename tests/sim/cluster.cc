@@ -134,6 +134,7 @@ void Cluster::StartServer(int index) {
   config.evaluators = scenario_.job.evaluators;
   config.samples = scenario_.own_samples.empty() ? scenario_.samples : 0;
   config.term = term_;
+  config.rule_secret = scenario_.rule_secret;
   config.nonce = random_.Next64();
   config.credit_window = scenario_.credit_window;
   if (index == 0) config.resume = resume_;

@@ -65,7 +65,7 @@ TEST_F(SimulatedCluster, MissingWorkers) {
 }
 
 TEST_F(SimulatedCluster, HostileWorkers) {
-  if (!CheckMood(40, Mood::kHostile)) return;
+  if (!CheckMood(60, Mood::kHostile)) return;
   for (Code code : {Code::kProtocol, Code::kJobDiffers, Code::kUnknownPeer,
                     Code::kWrongSession, Code::kBadChunk, Code::kEquivocation,
                     Code::kOverCredit, Code::kBadSamples}) {

@@ -156,6 +156,7 @@ void FakeTrainer::MakeGradient(const Share& share) {
                  : -std::numeric_limits<float>::infinity();
     }
   }
+  if (Is(Behaviour::kLiar)) Lie();
   if (!momentum_.empty()) {
     parts_.device->WorkerMomentum(job.worker_momentum, gradient_.data(),
                                   parts_.map->elements(), momentum_.data());
@@ -166,6 +167,16 @@ void FakeTrainer::MakeGradient(const Share& share) {
   for (int64_t chunk = 0; chunk < parts_.map->chunks(); ++chunk) {
     pushed.chunks.push_back(EncodeChunk(chunk));
   }
+}
+
+// As a pure function as well. The values stay finite in a momentum.
+void FakeTrainer::Lie() {
+  static constexpr float kFactors[] = {-10, 0, 1e30f,
+                                       std::numeric_limits<float>::quiet_NaN()};
+  Random lies(MixKey(parts_.scenario->job.seed, self_.id), version_);
+  const auto choices = momentum_.empty() ? std::size(kFactors) : size_t{2};
+  const float factor = kFactors[lies.Below(choices)];
+  for (float& value : gradient_) value *= factor;
 }
 
 Payload FakeTrainer::EncodeChunk(int64_t chunk) const {

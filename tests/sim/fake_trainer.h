@@ -69,6 +69,7 @@ class FakeTrainer final : public ClientObserver {
   void Evaluate(absl::Time now);
   Share ShareIn(const Lease& lease) const;
   void MakeGradient(const Share& share);
+  void Lie();
   Payload EncodeChunk(int64_t chunk) const;
   void Plan(const Share& share, absl::Time now);
   void Spoil();

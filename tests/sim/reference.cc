@@ -8,12 +8,18 @@
 #include "absl/strings/str_join.h"
 #include "common/exact_sum.h"
 #include "common/hash.h"
+#include "server/rules/apply_plan.h"
+#include "server/rules/pairwise.h"
 
 namespace parapet::sim {
 
 Reference::Reference(const Scenario& scenario, const Device& device)
-    : job_(scenario.job), device_(device) {
+    : job_(scenario.job),
+      chain_(*rules::Chain::Parse(scenario.job.rule)),
+      secret_(scenario.rule_secret),
+      device_(device) {
   const Layout layout = scenario.MakeLayout();
+  previous_.resize(layout.elements());
   weights_.resize(layout.elements());
   moment1_.resize(layout.elements());
   moment2_.resize(layout.elements());
@@ -44,7 +50,14 @@ std::vector<std::string> Reference::Follow(const Ledger& ledger,
 
 Reference::Entered Reference::WhoEntered(const RoundRecord& record,
                                          const ShardMap& map) {
-  Entered entered(map.chunks(), record.participants);
+  std::vector<uint32_t> workers = record.participants;
+  // Who was left out by the rule was there for it to judge.
+  for (const RoundRecord::LeftOut& left : record.left_out) {
+    if (left.reason != RoundRecord::Reason::kMissing)
+      workers.push_back(left.worker);
+  }
+  std::sort(workers.begin(), workers.end());
+  Entered entered(map.chunks(), workers);
   for (const RoundRecord::Exception& e : record.exceptions) {
     for (uint64_t t = e.what.first_turn; t <= e.what.last_turn; ++t) {
       const int64_t local = map.LocalAtTurn(e.shard, static_cast<int64_t>(t));
@@ -69,6 +82,7 @@ void Reference::Round(const RoundRecord& record, const Ledger& ledger,
   const Entered entered = WhoEntered(record, map);
   const std::vector<float> aggregate =
       Aggregate(record, entered, ledger, map, complaints);
+  if (!entered.empty() && !entered[0].empty()) previous_ = aggregate;
   StepFacts step{facts.lr, facts.bias1, facts.bias2, 1};
   if (job_.clip_norm > 0) step.gradient_scale = ScaleOf(aggregate);
   const auto nobody = [](const auto& workers) { return workers.empty(); };
@@ -97,10 +111,20 @@ std::vector<float> Reference::Aggregate(
                                          " is said to be in ", record.round,
                                          " and never pushed for it"));
     }
-    if (!known || entered[chunk].empty()) continue;
+    if (!known) return aggregate;
+    if (chain_.needs_distances() || entered[chunk].empty()) continue;
     const Range range = map.ChunkRange(chunk);
-    bad += Mean(entered[chunk], record.round, chunk, range, ledger,
-                aggregate.data() + range.begin);
+    const auto reduce =
+        job_.rule == "mean" ? &Reference::Mean : &Reference::ByCoordinate;
+    bad += (this->*reduce)(entered[chunk], record.round, chunk, range, ledger,
+                           aggregate.data() + range.begin);
+  }
+  if (chain_.needs_distances() && !entered.empty() && !entered[0].empty()) {
+    if (!record.exceptions.empty())
+      complaints->push_back("exceptions under a rule on distances");
+    aggregate = ByDistances(record, entered[0], ledger, map, complaints);
+    // Overflows of what is mixed are not worked out here.
+    bad = static_cast<int64_t>(record.bad_coordinates);
   }
   if (static_cast<int64_t>(record.bad_coordinates) != bad) {
     complaints->push_back(absl::StrCat("round ", record.round, " has ", bad,
@@ -135,6 +159,102 @@ int64_t Reference::Mean(const std::vector<uint32_t>& workers, uint64_t round,
     out[i] = totals[i] == 0 ? 0 : static_cast<float>(sums[i] / totals[i]);
   }
   return bad;
+}
+
+rules::RoundFacts Reference::FactsOf(const std::vector<uint32_t>& workers,
+                                     uint64_t round) const {
+  rules::RoundFacts facts;
+  facts.workers.assign(workers.begin(), workers.end());
+  facts.f = job_.byzantine;
+  facts.shuffle = rules::SecretShuffle(secret_, round);
+  return facts;
+}
+
+// One chunk of the workers in it. Returns the coordinates without a result: all
+// of them if the rule's limits fail.
+int64_t Reference::ByCoordinate(const std::vector<uint32_t>& workers,
+                                uint64_t round, int64_t chunk, Range range,
+                                const Ledger& ledger, float* out) const {
+  const auto plan = rules::MakePlan(chain_, FactsOf(workers, round));
+  if (!plan.ok()) return range.size();
+  std::vector<std::vector<float>> rows;
+  std::vector<const float*> pointers;
+  for (uint32_t worker : workers) {
+    const Ledger::Pushed& pushed = ledger.pushed.at({worker, round});
+    rows.emplace_back(range.size());
+    const double scale = job_.wire == DType::kFloat16 ? job_.wire_scale : 1;
+    device_.Decode(pushed.chunks[chunk].data(), job_.wire, scale, range.size(),
+                   rows.back().data());
+  }
+  for (const auto& row : rows) pointers.push_back(row.data());
+  rules::Shard shard;
+  shard.rows = pointers;
+  shard.elements = range.size();
+  return rules::ApplyPlan(*plan, shard, out).bad_coordinates;
+}
+
+std::vector<float> Reference::Decoded(const Ledger::Pushed& pushed,
+                                      const ShardMap& map) const {
+  std::vector<float> values(map.elements());
+  const double scale = job_.wire == DType::kFloat16 ? job_.wire_scale : 1;
+  for (int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+    const Range range = map.ChunkRange(chunk);
+    device_.Decode(pushed.chunks[chunk].data(), job_.wire, scale, range.size(),
+                   values.data() + range.begin);
+  }
+  return values;
+}
+
+// The rule on the whole vector at once, and whether the lead recorded the same
+// selection.
+std::vector<float> Reference::ByDistances(
+    const RoundRecord& record, const std::vector<uint32_t>& workers,
+    const Ledger& ledger, const ShardMap& map,
+    std::vector<std::string>* complaints) const {
+  std::vector<std::vector<float>> rows;
+  std::vector<const float*> pointers;
+  for (uint32_t worker : workers) {
+    rows.push_back(Decoded(ledger.pushed.at({worker, record.round}), map));
+  }
+  for (const auto& row : rows) pointers.push_back(row.data());
+  rules::PartialDistances sums(static_cast<int>(rows.size()));
+  for (int64_t begin = 0; begin < map.elements(); begin += job_.leaf) {
+    std::vector<const float*> leaf;
+    for (const float* row : pointers) leaf.push_back(row + begin);
+    sums.AddLeaf(leaf, previous_.data() + begin,
+                 std::min(job_.leaf, map.elements() - begin));
+  }
+  const rules::Distances distances = sums.Round();
+  rules::RoundFacts facts = FactsOf(workers, record.round);
+  facts.finite = sums.finite();
+  facts.distances = &distances;
+  std::vector<float> aggregate(map.elements());
+  const auto plan = rules::MakePlan(chain_, facts);
+  const bool bad = !plan.ok() || plan->bad;
+  if (bad != (!record.why_bad.empty() && record.bad_coordinates == 0)) {
+    complaints->push_back(absl::StrCat("round ", record.round, " is recorded ",
+                                       bad ? "good" : "bad"));
+  }
+  if (bad) return aggregate;
+  std::vector<double> weights;
+  const std::vector<double> all = rules::WorkerWeights(*plan);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const bool left_out = std::any_of(
+        plan->left_out.begin(), plan->left_out.end(), [&](const auto& left) {
+          return left.worker == static_cast<int>(workers[i]);
+        });
+    if (!left_out) weights.push_back(all[i]);
+  }
+  if (weights != record.weights) {
+    complaints->push_back(absl::StrCat("round ", record.round,
+                                       " is recorded with other weights"));
+  }
+  rules::Shard shard;
+  shard.rows = pointers;
+  shard.prev = previous_.data();
+  shard.elements = map.elements();
+  rules::ApplyPlan(*plan, shard, aggregate.data());
+  return aggregate;
 }
 
 double Reference::ScaleOf(const std::vector<float>& aggregate) const {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "server/rules/chain.h"
+#include "server/rules/make_plan.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/scenario.h"
 
@@ -40,6 +42,18 @@ class Reference {
   int64_t Mean(const std::vector<uint32_t>& workers, uint64_t round,
                int64_t chunk, Range range, const Ledger& ledger,
                float* out) const;
+  // Another rule than the mean, by the library of rules.
+  int64_t ByCoordinate(const std::vector<uint32_t>& workers, uint64_t round,
+                       int64_t chunk, Range range, const Ledger& ledger,
+                       float* out) const;
+  std::vector<float> ByDistances(const RoundRecord& record,
+                                 const std::vector<uint32_t>& workers,
+                                 const Ledger& ledger, const ShardMap& map,
+                                 std::vector<std::string>* complaints) const;
+  rules::RoundFacts FactsOf(const std::vector<uint32_t>& workers,
+                            uint64_t round) const;
+  std::vector<float> Decoded(const Ledger::Pushed& pushed,
+                             const ShardMap& map) const;
   double ScaleOf(const std::vector<float>& aggregate) const;
   void Step(Range range, const StepFacts& facts, const float* aggregate);
   void Compare(const Ledger& ledger,
@@ -47,9 +61,11 @@ class Reference {
   std::string Published() const;
 
   const JobConfig job_;
+  const rules::Chain chain_;
+  const uint64_t secret_;
   const Device& device_;
   uint64_t version_ = 0;
-  std::vector<float> weights_, moment1_, moment2_;
+  std::vector<float> weights_, moment1_, moment2_, previous_;
 };
 
 }  // namespace parapet::sim

@@ -1,9 +1,11 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "common/rng.h"
+#include "server/rules/chain.h"
 
 namespace parapet::sim {
 namespace {
@@ -157,7 +159,69 @@ void AddQuorum(Random& random, Scenario* scenario) {
   scenario->may_lose_honest = true;
 }
 
+constexpr const char* kRules[] = {
+    "median",
+    "trimmed_mean",
+    "meamed",
+    "phocas",
+    "sign_vote(0.01)",
+    "mean(unweighted)",
+    "krum",
+    "multi_krum",
+    "bulyan",
+    "mda",
+    "geometric_median",
+    "centered_clip(tau=1)",
+    "cge",
+    "faba",
+    "smea",
+    "caf",
+    "dnc",
+    "monna(0)",
+    "fltrust(0)",
+    "nnm + trimmed_mean",
+    "bucketing(2) + median",
+    "bucketing(2) + geometric_median",
+    "clip(2.0) + krum",
+    "arc + nnm + median",
+    "nnm + centered_clip(tau=2)",
+};
+
+// A rule that can do with the workers that may be left, when one is found.
+void ChooseRule(Random& random, Scenario* scenario) {
+  JobConfig& job = scenario->job;
+  scenario->rule_secret = random.Next64();
+  const int fewest =
+      scenario->may_lose_honest
+          ? 1
+          : job.workers - static_cast<int>(scenario->faults.size());
+  for (int tries = 0; tries < 20; ++tries) {
+    const std::string rule = kRules[random.Below(std::size(kRules))];
+    const auto f = static_cast<int>(Between(random, 0, (fewest - 1) / 2));
+    const rules::Chain chain = *rules::Chain::Parse(rule);
+    // Any worker may be lost, and another rule trusts one.
+    const bool trusts = chain.links().back().stage->trusted() >= 0;
+    if (trusts && scenario->may_lose_honest) continue;
+    if (!chain.CheckLimits(fewest, f).ok() ||
+        !chain.CheckLimits(job.workers, f).ok())
+      continue;
+    job.rule = rule;
+    job.byzantine = f;
+    // Workers who abstain can make many rounds bad.
+    job.max_bad_rounds = 1000;
+    break;
+  }
+  for (auto& [worker, fault] : scenario->faults) {
+    if (fault.behaviour == Behaviour::kHostile && Chance(random, 0.25))
+      fault.behaviour = Behaviour::kLiar;
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> SomeRules() {
+  return {std::begin(kRules), std::end(kRules)};
+}
 
 Scenario MakeScenario(uint64_t seed, Mood mood) {
   Random random(MixKey(seed, 4), static_cast<uint64_t>(mood));
@@ -178,6 +242,8 @@ Scenario MakeScenario(uint64_t seed, Mood mood) {
     scenario.may_lose_honest = true;
     scenario.longest_cut = absl::Seconds(5);
   }
+  Random rules(MixKey(seed, 9), static_cast<uint64_t>(mood));
+  if (Chance(rules, 0.6)) ChooseRule(rules, &scenario);
   return scenario;
 }
 
@@ -197,10 +263,10 @@ std::string Scenario::Describe() const {
       job.clip_norm, ", worker momentum ", job.worker_momentum, ", window ",
       credit_window, ", quorum ", patience.quorum, ", data ", job.data_split,
       ", late work ", late_work, ", breaks ", breaks_per_second, "/s, cuts ",
-      cuts_per_second, "/s");
+      cuts_per_second, "/s, rule ", job.rule, " f=", job.byzantine);
   for (const auto& [worker, fault] : faults) {
     static constexpr const char* kNames[] = {"silent", "partial", "crash",
-                                             "leave", "hostile"};
+                                             "leave",  "liar",    "hostile"};
     absl::StrAppend(&text, ", worker ", worker, " ",
                     kNames[static_cast<int>(fault.behaviour)], " from ",
                     fault.from_round);

@@ -19,6 +19,7 @@ enum class Behaviour {
   kPartial,  // pushes a part of its chunks only
   kCrash,    // its process ends while it pushes
   kLeave,    // says goodbye while it pushes
+  kLiar,     // keeps to the protocol, and pushes what is no gradient
   kHostile,  // from its first message on: see HostileTransport
 };
 
@@ -37,8 +38,9 @@ struct Scenario {
   uint64_t samples = 0;               // of an epoch
   std::vector<uint64_t> own_samples;  // by worker, with data_split=own
   int64_t credit_window = 0;
-  bool late_work = false;  // reductions and writes take time, and overtake
-  bool linger = true;      // who has ended stays until what it sent is there
+  uint64_t rule_secret = 0;  // the lead's
+  bool late_work = false;    // reductions and writes take time, and overtake
+  bool linger = true;        // who has ended stays until what it sent is there
   net::SimOptions network;
   absl::Duration shortest_work = absl::Milliseconds(5);  // of a worker's round
   absl::Duration longest_work = absl::Milliseconds(50);
@@ -70,6 +72,9 @@ enum class Mood {
   kQuorum,   // quorum=k with slow workers
   kMixed,    // all of it at once
 };
+
+// Every rule and every step before one, in some chain.
+std::vector<std::string> SomeRules();
 
 Scenario MakeScenario(uint64_t seed, Mood mood);
 

@@ -40,6 +40,21 @@ TEST_F(LauncherTest, StartsEverybodyWithItsArguments) {
   EXPECT_EQ(FilesLeft(), 0);
 }
 
+// A worker that knew the secret could choose its bucket.
+TEST_F(LauncherTest, OnlyTheLeadIsToldTheSecretAndTheAccount) {
+  Programs("exit 0", "exit 0");
+  EXPECT_EQ(Launch({"--servers=2", "--workers=1", "--evaluators=1",
+                    "--rule_secret=77", "--audit=/x/a", "--audit_bytes=2Ki"}),
+            0);
+  EXPECT_THAT(Text("server0.args"),
+              HasSubstr("--rule_secret=77 --audit=/x/a --audit_bytes=2048"));
+  for (const char* other :
+       {"server1.args", "worker0.args", "evaluator0.args"}) {
+    EXPECT_THAT(Text(other), Not(HasSubstr("77")));
+    EXPECT_THAT(Text(other), Not(HasSubstr("audit")));
+  }
+}
+
 TEST_F(LauncherTest, ItsFolderIsPrivate) {
   Programs("stat -c %a $(dirname $summary) > $D/mode", "exit 0");
   EXPECT_EQ(Launch({}), 0);

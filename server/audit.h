@@ -1,0 +1,85 @@
+#ifndef PARAPET_SERVER_AUDIT_H_
+#define PARAPET_SERVER_AUDIT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/messages.h"
+#include "server/rules/plan.h"
+
+namespace parapet {
+
+// What is known of a round once every shard has done it (promise P10).
+struct RoundRecord {
+  // Why a member's contribution did not enter the round.
+  enum class Reason : uint8_t {
+    kMissing,    // closed out: late, silent, or gone
+    kNotFinite,  // a NaN or an infinity, under a rule on distances
+    kAbsurd,     // a norm far above the others'
+  };
+  struct LeftOut {
+    uint32_t worker = 0;
+    Reason reason = Reason::kMissing;
+    std::string why;  // in words
+  };
+  struct Exception {
+    int shard = 0;
+    ShardDoneMessage::Exception what;
+  };
+  // A moving rate, from 0 to 1, of how much a worker was left out.
+  struct Suspicion {
+    uint32_t worker = 0;
+    double rate = 0;
+  };
+
+  uint64_t round = 0;
+  std::string rule;                    // as --rule says it
+  int f = 0;                           // --byzantine
+  std::vector<uint32_t> participants;  // whose gradients entered, ascending
+  std::vector<LeftOut> left_out;       // members who tried, or should have
+  std::vector<uint32_t> abstained;     // members without a sample
+  std::vector<Exception>
+      exceptions;  // reduced with a worker that was left out afterwards
+  std::vector<ShardDoneMessage::Bad>
+      bad_values;  // not finite, left out at their coordinates only
+  uint64_t bad_coordinates = 0;
+  bool carried = false;  // nobody took part on some shard
+  std::string why_bad;   // the round is bad; empty: it is not
+
+  // Under a rule on distances, of a round that is not bad; empty otherwise.
+  std::vector<double> weights;  // of each participant; see WorkerWeights
+  std::vector<rules::StageNote> stages;
+
+  std::vector<Suspicion> suspicion;  // of every member, ascending
+};
+
+const char* NameOf(RoundRecord::Reason reason);  // "not_finite"
+
+// The audit file has a line for each round, a JSON object:
+//   {"round": 12, "rule": "nnm + krum", "f": 1, "participants": [0, 1, 3],
+//    "left_out": [{"worker": 2, "reason": "absurd", "why": "sent ..."}],
+//    "abstained": [], "exceptions": [{"server": 0, "worker": 4,
+//    "first_turn": 0, "last_turn": 2}], "bad_values": [{"worker": 1, "values":
+//    3}], "bad_coordinates": 0, "carried": false, "why_bad": "",
+//    "weights": [0.3, ...], "stages": [{"stage": "nnm", "rows": [0, 1, 3],
+//    "buckets": false, "scores": [], "selected": [], "trust": []}, ...],
+//    "suspicion": [{"worker": 0, "rate": 0.02}, ...]}
+// or, where the disk could not keep up, {"lost": 7}: so many rounds have no
+// line here. Readers ignore members that they do not know. Scores that are not
+// finite are null in JSON and read back as NaN.
+std::string AuditLine(const RoundRecord& record);  // without the line's end
+std::string AuditLostLine(uint64_t rounds);
+
+struct AuditEntry {
+  uint64_t lost = 0;  // above 0: nothing else counts
+  RoundRecord record;
+};
+// InvalidArgument in words if the line is not as above. Any bytes are fine.
+absl::StatusOr<AuditEntry> ParseAuditLine(absl::string_view line);
+
+}  // namespace parapet
+
+#endif  // PARAPET_SERVER_AUDIT_H_

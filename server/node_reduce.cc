@@ -1,0 +1,213 @@
+// The server node: the arithmetic that the state machines want done.
+
+#include <algorithm>
+#include <utility>
+
+#include "server/node.h"
+#include "server/rules/make_plan.h"
+
+namespace parapet {
+
+// One reduction, from its effect to its report.
+struct ServerNode::Work {
+  Round::Reduce reduce;
+  int64_t elements = 0;
+  float* previous = nullptr;  // the aggregate of the round before, if kept
+  StepTarget target;
+  float* aggregate = nullptr;  // not null: the step comes later
+  ReduceReport report;
+  ExactSum squares;
+};
+
+// A mean by itself has a kernel of its own, fused with the step.
+bool ServerNode::MeanOnly() const {
+  return chain_.links().size() == 1 && chain_.links()[0].name == "mean";
+}
+
+std::vector<Row> ServerNode::RowsOf(
+    const std::vector<Contribution>& contributions) const {
+  std::vector<Row> rows;
+  for (const Contribution& c : contributions) {
+    rows.push_back({c.data.data(), config_.job.wire, c.scale,
+                    chain_.weighted() ? static_cast<double>(c.samples) : 1.0});
+  }
+  return rows;
+}
+
+// The lead's decision, or what the rule makes of whoever is in this chunk. When
+// so many abstained that its limits fail, the chunk has no result.
+std::shared_ptr<const rules::Plan> ServerNode::PlanFor(
+    const Round::Reduce& work) const {
+  if (work.plan != nullptr) return work.plan;
+  rules::RoundFacts facts;
+  for (const Contribution& c : work.rows)
+    facts.workers.push_back(static_cast<int>(c.worker));
+  facts.f = config_.job.byzantine;
+  absl::StatusOr<rules::Plan> plan = rules::MakePlan(chain_, facts);
+  if (plan.ok()) return std::make_shared<const rules::Plan>(*std::move(plan));
+  rules::Plan none;
+  none.bad = true;
+  return std::make_shared<const rules::Plan>(std::move(none));
+}
+
+ReduceReport ServerNode::RunMean(const Work& work,
+                                 absl::Span<const Row> rows) const {
+  const RoundFacts& facts = work.reduce.facts;
+  if (work.aggregate != nullptr)
+    return parts_.device->Reduce({}, rows, work.elements, work.aggregate);
+  return parts_.device->ReduceStep(
+      {}, rows, work.elements, config_.job.optimizer,
+      {facts.lr, facts.bias1, facts.bias2, 1}, work.target);
+}
+
+ReduceReport ServerNode::RunPlan(const Work& work,
+                                 absl::Span<const Row> rows) const {
+  const std::shared_ptr<const rules::Plan> plan = PlanFor(work.reduce);
+  const StepFacts facts = {work.reduce.facts.lr, work.reduce.facts.bias1,
+                           work.reduce.facts.bias2, 1};
+  ReduceReport report =
+      ReduceByPlan(*parts_.device, *plan, rows, work.elements, work.previous,
+                   [&](int64_t begin, int64_t count, const float* values) {
+                     if (work.aggregate != nullptr) {
+                       std::copy_n(values, count, work.aggregate + begin);
+                     } else {
+                       parts_.device->Step(config_.job.optimizer, facts, values,
+                                           count, Offset(work.target, begin));
+                     }
+                   });
+  // The lead accounts for a round that it decided to be bad.
+  if (plan->bad && work.reduce.plan == nullptr) {
+    report.bad_coordinates = work.elements;
+    report.first_bad = 0;
+  }
+  return report;
+}
+
+void ServerNode::Run(Work& work) const {
+  const absl::Time began =
+      parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
+  const std::vector<Row> rows = RowsOf(work.reduce.rows);
+  work.report = MeanOnly() ? RunMean(work, rows) : RunPlan(work, rows);
+  if (work.aggregate != nullptr) {
+    std::vector<double> leaves((work.elements + map_.leaf_elements() - 1) /
+                               map_.leaf_elements());
+    parts_.device->LeafSquares(work.aggregate, work.elements,
+                               map_.leaf_elements(), leaves.data());
+    for (double leaf : leaves) work.squares.Add(leaf);
+  }
+  if (parts_.trace != nullptr) {
+    parts_.trace->Span("reduce", map_.ChunkOf(config_.index, work.reduce.local),
+                       1, began, SteadyClock().Now());
+  }
+}
+
+Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
+                                         int64_t local,
+                                         const ReduceReport& report) const {
+  Round::ReducedIn reduced{work.round, local, {}, report.bad_coordinates, -1};
+  for (size_t i = 0; i < report.bad_values.size(); ++i) {
+    if (report.bad_values[i] == 0) continue;
+    reduced.bad.push_back(
+        {work.rows[i].worker, static_cast<uint64_t>(report.bad_values[i])});
+  }
+  if (report.first_bad >= 0)
+    reduced.first_bad = store_->RangeOf(local).begin + report.first_bad;
+  return reduced;
+}
+
+void ServerNode::Apply(Round::Reduce& effect) {
+  auto work = std::make_shared<Work>();
+  work->reduce = std::move(effect);
+  const int64_t local = work->reduce.local;
+  work->elements = store_->RangeOf(local).size();
+  work->previous = store_->PreviousOf(local);
+  if (work->reduce.step) {
+    work->target = store_->TargetOf(local);
+  } else {
+    work->aggregate = store_->AggregateOf(local);
+  }
+  auto done = [this, work, local] {
+    if (work->aggregate == nullptr) {
+      store_->Advance(local, work->reduce.round + 1);
+    } else {
+      norms_[local] = work->squares;
+    }
+    Feed(ReducedFrom(work->reduce, local, work->report));
+  };
+  parts_.reducer->Submit([this, work] { Run(*work); }, std::move(done));
+}
+
+void ServerNode::Apply(Round::Measure& effect) {
+  struct Measuring {
+    Round::Measure measure;
+    std::vector<LeafSums> leaves;
+  };
+  auto work = std::make_shared<Measuring>();
+  work->measure = std::move(effect);
+  const int64_t local = work->measure.local;
+  const int64_t elements = store_->RangeOf(local).size();
+  const float* previous = store_->PreviousOf(local);
+  auto run = [this, work, elements, previous] {
+    work->leaves = MeasureLeaves(*parts_.device, RowsOf(work->measure.rows),
+                                 previous, elements, map_.leaf_elements());
+  };
+  std::vector<uint32_t> workers;
+  for (const Contribution& c : work->measure.rows) workers.push_back(c.worker);
+  // The first chunk has everybody who can be in another: nobody is let in
+  // later, and who has pushed cannot abstain any more.
+  if (!distances_) distances_.emplace(workers);
+  auto done = [this, work, workers, local] {
+    distances_->Add(workers, work->leaves);
+    Feed(Round::MeasuredIn{work->measure.round, local});
+  };
+  parts_.reducer->Submit(std::move(run), std::move(done));
+}
+
+void ServerNode::Apply(Round::Step& effect) {
+  const Round::Step step = effect;
+  if (!store_->HasAggregate(step.local)) {  // carried
+    store_->Carry(step.local, step.round + 1);
+    return Feed(Round::SteppedIn{step.round, step.local});
+  }
+  const StepTarget target = store_->TargetOf(step.local);
+  const float* gradient = store_->AggregateOf(step.local);
+  const int64_t elements = store_->RangeOf(step.local).size();
+  parts_.reducer->Submit(
+      [this, step, target, gradient, elements] {
+        parts_.device->Step(
+            config_.job.optimizer,
+            {step.facts.lr, step.facts.bias1, step.facts.bias2, step.scale},
+            gradient, elements, target);
+      },
+      [this, step] {
+        store_->Advance(step.local, step.round + 1);
+        Feed(Round::SteppedIn{step.round, step.local});
+      });
+}
+
+void ServerNode::Apply(Round::Carry& effect) {
+  if (effect.step) store_->Carry(effect.local, effect.round + 1);
+  Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
+}
+
+// The rule may take a while over many workers: not on the loop's thread.
+void ServerNode::Apply(Lead::MakePlan& effect) {
+  struct Making {
+    Lead::MakePlan facts;
+    absl::StatusOr<rules::Plan> plan;
+  };
+  auto work = std::make_shared<Making>(
+      Making{std::move(effect), absl::UnknownError("no plan yet")});
+  parts_.reducer->Submit(
+      [this, work] {
+        const Lead::MakePlan& f = work->facts;
+        work->plan = rules::MakePlan(
+            chain_, {f.workers, f.finite, &f.distances, config_.job.byzantine,
+                     rules::SecretShuffle(config_.rule_secret, f.round)});
+      },
+      [this, work] {
+        Feed(Lead::PlannedIn{work->facts.round, std::move(work->plan)});
+      });
+}
+
+}  // namespace parapet

@@ -1,0 +1,64 @@
+#ifndef PARAPET_SERVER_REDUCTION_H_
+#define PARAPET_SERVER_REDUCTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/messages.h"
+#include "kernels/device.h"
+#include "server/rules/pairwise.h"
+#include "server/rules/plan.h"
+
+namespace parapet {
+
+// Takes a part of an aggregate: values of the elements [begin, begin + count)
+// of the range. Parts come in order, without gap.
+using TakeAggregate =
+    std::function<void(int64_t begin, int64_t count, const float* values)>;
+
+// A plan over the rows of a chunk as received: one row for each of
+// plan.workers, in that order; those that the plan does not use are not read.
+// The weights of the rows count where the plan says so. `previous`, if not
+// null, is the aggregate of the round before and becomes this one. Works in
+// pieces that stay in the cache, whose size changes no bit. Thread-safe.
+ReduceReport ReduceByPlan(const Device& device, const rules::Plan& plan,
+                          absl::Span<const Row> rows, int64_t elements,
+                          float* previous, const TakeAggregate& take);
+
+// The same target from an element on.
+StepTarget Offset(const StepTarget& target, int64_t element);
+
+// Squared distances within each leaf of a chunk, see rules::LeafDistances.
+struct LeafSums {
+  std::vector<double> sums;
+  std::vector<uint8_t> finite;
+};
+std::vector<LeafSums> MeasureLeaves(const Device& device,
+                                    absl::Span<const Row> rows,
+                                    const float* previous, int64_t elements,
+                                    int64_t leaf);
+
+// The distances of one round on one shard, as they come in chunk by chunk.
+class ShardDistances {
+ public:
+  // `workers`: ascending; no chunk has a row of another.
+  explicit ShardDistances(std::vector<uint32_t> workers);
+  // A chunk's leaves, with the rows of these workers, ascending.
+  void Add(absl::Span<const uint32_t> workers,
+           absl::Span<const LeafSums> leaves);
+  // Of the workers who had a row in every chunk.
+  ShardReportMessage Report(uint64_t round,
+                            const std::vector<uint32_t>& workers) const;
+
+ private:
+  std::vector<int> PositionsOf(absl::Span<const uint32_t> workers) const;
+
+  const std::vector<uint32_t> workers_;
+  rules::PartialDistances sums_;
+};
+
+}  // namespace parapet
+
+#endif  // PARAPET_SERVER_REDUCTION_H_
