@@ -178,6 +178,9 @@ absl::StatusOr<Options> Options::Create(const Call& call,
           absl::StrCat(call.name, " needs ", spec.name, ", ", spec.Expected(),
                        ": ", call.name, "(", spec.name, "=...)"));
     }
+    if (!spec.fallback.empty()) {
+      options.values_.emplace(spec.name, spec.fallback);
+    }
   }
   return options;
 }
