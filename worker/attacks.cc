@@ -258,6 +258,11 @@ double NormalQuantile(double p) {
   return 0.5 * (low + high);
 }
 
+void FlipLabels(int64_t classes, absl::Span<int32_t> labels) {
+  for (int32_t& label : labels)
+    label = static_cast<int32_t>(classes) - 1 - label;
+}
+
 absl::Status MakeAttack(const Attack& attack, const AttackView& view,
                         float* out) {
   const auto fill = [&](float value) {

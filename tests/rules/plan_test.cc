@@ -169,6 +169,13 @@ TEST(LimitsTest, InWords) {
   EXPECT_EQ(
       LimitsOf("smea", 30, 10),
       "smea with f=10 would try 30045015 subsets of 30 vectors; at most 50000");
+  EXPECT_EQ(LimitsOf("smea", 32, 4), "");
+  EXPECT_EQ(LimitsOf("smea", 64, 3),
+            "smea with f=3 would do 9.5e+09 multiplications for 41664 subsets "
+            "of 64 vectors; at most 1e+09");
+  EXPECT_EQ(LimitsOf("mda", 64, 24), "");
+  EXPECT_EQ(LimitsOf("mda", 64, 25),
+            "mda with f=25 would search trees of 1.47^25 leaves; at most f=24");
 }
 
 TEST(LimitsTest, OfEachStageWithWhatItSees) {
