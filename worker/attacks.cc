@@ -84,9 +84,11 @@ class Crowd {
   // than the honest vectors are from each other.
   double MinMaxGamma() const {
     double diameter = 0;
-    for (const float* a : view_.honest) {
-      for (const float* b : view_.honest)
-        diameter = std::max(diameter, SquaredDistance(a, b));
+    for (size_t i = 0; i < view_.honest.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        diameter = std::max(diameter,
+                            SquaredDistance(view_.honest[i], view_.honest[j]));
+      }
     }
     double gamma = std::numeric_limits<double>::infinity();
     for (const float* x : view_.honest) {
