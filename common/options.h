@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Call>> ParseCalls(absl::string_view text);
 
 // An option that a name takes. Bare values are given to the options in order.
 struct OptionSpec {
-  enum class Kind { kNumber, kInteger, kFlag };
+  enum class Kind { kNumber, kInteger, kFlag };  // kInteger: at most 65535
 
   std::string name;
   Kind kind = Kind::kNumber;

@@ -25,7 +25,8 @@ using rules::Plan;
 using rules::StageNote;
 
 constexpr int64_t kMaxElements = int64_t{1} << 32;  // 16 GiB of float32
-constexpr int kMaxRows = 1024;  // half a million exact sums of 568 bytes
+// Mixing rows takes up to n^4 operations: seconds at this many.
+constexpr int kMaxRows = 512;
 constexpr int kMaxShards = 1024;
 
 struct Flags {

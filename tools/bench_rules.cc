@@ -25,7 +25,7 @@ namespace {
 using rules::Chain;
 
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
-constexpr int kMaxWorkers = 1024;
+constexpr int kMaxWorkers = 512;
 constexpr size_t kPiece = size_t{16} << 20;  // elements
 constexpr int kMostTimes = 5;    // a measurement is the best of so many,
 constexpr double kEnough = 1.0;  // or of as many as begin within a second

@@ -228,7 +228,10 @@ TEST(GrammarTest, RefusesInWords) {
   EXPECT_EQ(ErrorOf("clip(nan) + median"),
             "clip: c must be a number above 0, not 'nan'");
   EXPECT_EQ(ErrorOf("multi_krum(m=2.5)"),
-            "multi_krum: m must be a whole number of at least 1, not '2.5'");
+            "multi_krum: m must be a whole number from 1 to 65535, not '2.5'");
+  EXPECT_EQ(ErrorOf("centered_clip(1, 65536)"),
+            "centered_clip: iterations must be a whole number from 1 to 65535, "
+            "not '65536'");
   EXPECT_EQ(ErrorOf("krum(3)"), "krum has no option '3'; it takes none");
   EXPECT_EQ(ErrorOf("geometric_median(start=here)"),
             "geometric_median: start must be mean or zero, not 'here'");
