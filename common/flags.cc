@@ -264,6 +264,12 @@ void AddWorker(FlagSet* set, Role role, AllFlags* all) {
              &all->worker.threads, {1, 1024});
   set->OneOf("isa", {"default", "sse41", "avx2", "avx512"},
              "highest instruction set to use", &all->worker.isa);
+  set->Group(role == Role::kServer ? "" : "Attacks, for tests and demos only");
+  set->Text("attack", "ATTACK",
+            "what attackers push instead of gradients: sign_flip, alie, ...",
+            &all->common.attack);
+  set->Count("attackers", "N", "of the workers that attack, the last ones",
+             &all->common.attackers, {0, kMaxProcesses});
 }
 
 void AddRun(FlagSet* set, Role role, AllFlags* all) {

@@ -32,6 +32,9 @@ struct CommonFlags {
   std::string auth = "none";
   bool insecure = false;          // auth=none also beyond this machine
   std::string progress = "auto";  // auto, terminal, plain, json or none
+  std::string attack = "none";    // what the last `attackers` workers do, for
+                                  // tests and demos (worker/attack_plan.h)
+  int attackers = 0;
   std::string trace;  // file for a timeline of this process; empty: none
   // --help or --version was given: print this and exit 0. Nothing else was
   // checked then.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxText = 1024;
 constexpr size_t kMaxCalls = 8;
+constexpr int kMaxInteger = 65535;  // ids, counts and iterations
 
 bool IsWord(absl::string_view text) {
   return !text.empty() &&
@@ -89,7 +90,7 @@ bool Accepts(const OptionSpec& spec, const std::string& value) {
   if (spec.kind == OptionSpec::Kind::kFlag || !spec.numeric) return false;
   int integer = 0;
   if (spec.kind == OptionSpec::Kind::kInteger &&
-      !absl::SimpleAtoi(value, &integer))
+      (!absl::SimpleAtoi(value, &integer) || integer > kMaxInteger))
     return false;
   double number = 0;
   return absl::SimpleAtod(value, &number) && std::isfinite(number) &&
@@ -136,9 +137,13 @@ absl::StatusOr<std::vector<Call>> ParseCalls(absl::string_view text) {
 
 std::string OptionSpec::Expected() const {
   std::string text;
-  if (numeric) text = kind == Kind::kInteger ? "a whole number" : "a number";
+  const bool integer = kind == Kind::kInteger;
+  if (numeric) text = integer ? "a whole number" : "a number";
   if (numeric && std::isfinite(least))
-    absl::StrAppend(&text, " of at least ", least);
+    absl::StrAppend(&text, integer ? " from " : " of at least ", least);
+  if (numeric && integer)
+    absl::StrAppend(&text, std::isfinite(least) ? " to " : " of at most ",
+                    kMaxInteger);
   if (numeric && std::isfinite(above)) absl::StrAppend(&text, " above ", above);
   if (!words.empty()) {
     absl::StrAppend(&text, text.empty() ? "" : " or ",
@@ -177,6 +182,9 @@ absl::StatusOr<Options> Options::Create(const Call& call,
       return absl::InvalidArgumentError(
           absl::StrCat(call.name, " needs ", spec.name, ", ", spec.Expected(),
                        ": ", call.name, "(", spec.name, "=...)"));
+    }
+    if (!spec.fallback.empty()) {
+      options.values_.emplace(spec.name, spec.fallback);
     }
   }
   return options;

@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Call>> ParseCalls(absl::string_view text);
 
 // An option that a name takes. Bare values are given to the options in order.
 struct OptionSpec {
-  enum class Kind { kNumber, kInteger, kFlag };
+  enum class Kind { kNumber, kInteger, kFlag };  // kInteger: at most 65535
 
   std::string name;
   Kind kind = Kind::kNumber;
@@ -39,6 +39,8 @@ struct OptionSpec {
   double above = -std::numeric_limits<double>::infinity();  // exclusive
   std::vector<std::string> words = {};  // also allowed instead of a number
   bool numeric = true;                  // false: only one of `words`
+  std::string fallback = "";  // what it is when it is not given; empty: that is
+                              // for whoever reads it to say
 
   // What a value must be, for messages: "a number above 0".
   std::string Expected() const;
@@ -53,9 +55,10 @@ class Options {
                                         const std::vector<OptionSpec>& specs);
 
   bool Has(const std::string& name) const { return values_.count(name) != 0; }
-  // The option as a number, or `fallback` if it was not given or is a word.
-  double Number(const std::string& name, double fallback) const;
-  int Integer(const std::string& name, int fallback) const;
+  // The option as a number, or `fallback` if it was not given, here or in its
+  // spec, or is a word.
+  double Number(const std::string& name, double fallback = 0) const;
+  int Integer(const std::string& name, int fallback = 0) const;
   std::string Word(const std::string& name, const std::string& fallback) const;
 
  private:

@@ -5,8 +5,11 @@
 
 #include "common/flags.h"
 #include "common/process_setup.h"
+#include "tools/aggregate.h"
 #include "tools/bench_round.h"
+#include "tools/bench_rules.h"
 #include "tools/ckpt.h"
+#include "tools/rules_table.h"
 #include "tools/run.h"
 
 namespace {
@@ -15,7 +18,12 @@ namespace {
 int RunBench(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "round") == 0)
     return parapet::RunBenchRound(argc - 1, argv + 1);
-  std::fputs("usage: parapet bench round [--flags]\n", stderr);
+  if (argc >= 2 && std::strcmp(argv[1], "rules") == 0)
+    return parapet::RunBenchRules(argc - 1, argv + 1);
+  std::fputs(
+      "usage: parapet bench round [--flags]\n"
+      "       parapet bench rules [--flags]\n",
+      stderr);
   return parapet::kExitUsage;
 }
 
@@ -27,14 +35,18 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", "start a whole job on this machine", parapet::RunJob},
-    {"bench", "measure rounds on this machine", RunBench},
+    {"bench", "measure rounds, or rules, on this machine", RunBench},
+    {"rules", "list the rules that make one gradient of many",
+     parapet::RunRules},
+    {"aggregate", "apply a rule to the rows of a NumPy file",
+     parapet::RunAggregate},
     {"ckpt", "look into snapshots and export them", parapet::RunCkpt},
 };
 
 int Usage(FILE* out, int code) {
   std::fputs("usage: parapet COMMAND [--flags]\n\n", out);
   for (const Command& command : kCommands)
-    std::fprintf(out, "  %-8s %s\n", command.name, command.what);
+    std::fprintf(out, "  %-9s %s\n", command.name, command.what);
   std::fputs("\nparapet COMMAND --help says more.\n", out);
   return code;
 }

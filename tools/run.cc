@@ -16,6 +16,7 @@
 #include "tools/run_output.h"
 #include "tools/run_plan.h"
 #include "tools/run_summary.h"
+#include "worker/attack_plan.h"
 
 namespace parapet {
 namespace {
@@ -87,6 +88,11 @@ int RunJob(int argc, char** argv) {
     WriteOut(STDOUT_FILENO, flags->print);
     return kExitDone;
   }
+  const absl::StatusOr<AttackPlan> attack = MakeAttackPlan(*flags);
+  if (!attack.ok()) return Refuse(attack.status(), kExitUsage);
+  if (attack->attackers > 0)
+    WriteOut(STDERR_FILENO,
+             absl::StrCat("parapet run: ", attack->Warning(), "\n"));
   absl::StatusOr<std::string> programs = flags->bin_dir;
   if (programs->empty()) programs = ProgramFolder();
   if (!programs.ok()) return Refuse(programs.status(), kExitFailed);

@@ -84,9 +84,11 @@ class Crowd {
   // than the honest vectors are from each other.
   double MinMaxGamma() const {
     double diameter = 0;
-    for (const float* a : view_.honest) {
-      for (const float* b : view_.honest)
-        diameter = std::max(diameter, SquaredDistance(a, b));
+    for (size_t i = 0; i < view_.honest.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        diameter = std::max(diameter,
+                            SquaredDistance(view_.honest[i], view_.honest[j]));
+      }
     }
     double gamma = std::numeric_limits<double>::infinity();
     for (const float* x : view_.honest) {
@@ -256,6 +258,11 @@ double NormalQuantile(double p) {
     (0.5 * std::erfc(-middle / std::numbers::sqrt2) < p ? low : high) = middle;
   }
   return 0.5 * (low + high);
+}
+
+void FlipLabels(int64_t classes, absl::Span<int32_t> labels) {
+  for (int32_t& label : labels)
+    label = static_cast<int32_t>(classes) - 1 - label;
 }
 
 absl::Status MakeAttack(const Attack& attack, const AttackView& view,

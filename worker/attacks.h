@@ -79,6 +79,9 @@ struct AttackView {
                      // colluders send the same
 };
 
+// label_flip: y becomes classes - 1 - y.
+void FlipLabels(int64_t classes, absl::Span<int32_t> labels);
+
 // Writes the attacker's vector to `out` (view.elements values; may be
 // view.own). FailedPrecondition if alie(auto) makes no sense for n and f or the
 // worker to mimic is not among the honest.

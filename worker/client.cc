@@ -215,6 +215,10 @@ std::optional<Client::Next> Client::TryNext() const {
         [&](const Member& m) { return m.id == config_.session.self.id; });
     if (me == lease.members.end()) continue;
     next.epoch = facts.epoch;
+    next.position = facts.position;
+    next.samples = facts.samples;
+    for (const Member& member : lease.members)
+      next.members.push_back(member.id);
     const auto index = static_cast<uint64_t>(me - lease.members.begin());
     next.share = config_.own_data ? OwnShareOf(facts.position, config_.batch,
                                                config_.session.samples)
@@ -330,6 +334,22 @@ void Client::HandOver(int64_t chunk, Payload data) {
   Command([round = round_, chunk, samples = samples_, data = std::move(data)](
               ClientCore& core, absl::Time now) {
     core.ChunkReady(round, chunk, samples, data, now);
+  });
+}
+
+void Client::PushAsIs(uint64_t round, int64_t chunk, const float* values) {
+  const Range range = map_.ChunkRange(chunk);
+  const DType wire = config_.session.wire;
+  const double scale = config_.session.wire_scale;
+  const std::shared_ptr<std::byte> encoded = wires_->Get();
+  device_->Encode(values + range.begin, range.size(), wire, scale,
+                  encoded.get());
+  Payload data(encoded, encoded.get(), range.size() * SizeOf(wire));
+  PushMessage push{round,    static_cast<uint64_t>(chunk),
+                   samples_, wire,
+                   scale,    std::move(data)};
+  Command([push = std::move(push)](ClientCore& core, absl::Time now) {
+    core.PushAsIs(push, now);
   });
 }
 

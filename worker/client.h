@@ -57,6 +57,10 @@ class Client {
         0;        // the weights to work with; also the number of the round
     Share share;  // kRound: this worker's samples; count 0: call Abstain
     uint64_t epoch = 0;
+    // The round's samples, of which `share` is a part, and who shares them, by
+    // ascending id.
+    uint64_t position = 0, samples = 0;
+    std::vector<uint32_t> members;
     bool snapshot = false;  // the lead wants this worker's state as of this
                             // version (kRound, kEnd)
   };
@@ -89,6 +93,10 @@ class Client {
   void Push(Range range);
   void EndRound(double loss_sum, uint64_t correct,
                 const std::array<float, kPhases>& phases);
+  // For attackers alone (attacker.h): sends a chunk of any round at once, past
+  // all that the protocol says of order, credit and repetition. `values` are of
+  // the whole layout and are copied.
+  void PushAsIs(uint64_t round, int64_t chunk, const float* values);
   // Instead of BeginRound .. EndRound: nothing to contribute.
   void Abstain(const Next& next);
 
@@ -102,6 +110,7 @@ class Client {
   void Quit(const std::string& why);
   // How it ended, once it has.
   Code code() const;
+  const ShardMap& map() const { return map_; }
 
  private:
   class Observer;

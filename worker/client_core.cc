@@ -66,6 +66,10 @@ void ClientCore::Abstain(uint64_t round, absl::Time now) {
   Run(Session::AbstainIn{round}, now);
 }
 
+void ClientCore::PushAsIs(PushMessage push, absl::Time now) {
+  Run(Session::PushAsIsIn{std::move(push)}, now);
+}
+
 void ClientCore::TellLead(Body body, absl::Time now) {
   Run(Session::TellLeadIn{std::move(body)}, now);
 }

@@ -50,6 +50,7 @@ class ClientCore {
   void ChunkReady(uint64_t round, int64_t chunk, uint32_t samples, Payload data,
                   absl::Time now);
   void Abstain(uint64_t round, absl::Time now);
+  void PushAsIs(PushMessage push, absl::Time now);
   void TellLead(Body body, absl::Time now);
   void SetPhase(uint64_t round, Phase phase, absl::Time now);
 

@@ -71,8 +71,8 @@ int TraceRow(const WorkerFlags& flags) {
   return (flags.evaluator ? 200'000 : 100'000) + flags.id;
 }
 
-absl::StatusOr<int> Run(const WorkerFlags& flags, StopSignals& signals,
-                        Logger& logger) {
+absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
+                        StopSignals& signals, Logger& logger) {
   PARAPET_ASSIGN_OR_RETURN(Loaded loaded, Load(flags));
   PARAPET_ASSIGN_OR_RETURN(
       const ShardMap map,
@@ -102,12 +102,12 @@ absl::StatusOr<int> Run(const WorkerFlags& flags, StopSignals& signals,
                            &clock,
                            &logger,
                            trace.get()};
-  const absl::Status status = flags.evaluator
-                                  ? RunEvaluator(parts)
-                                  : Trainer({static_cast<uint32_t>(flags.id),
-                                             flags.job, flags.snapshot.dir},
-                                            parts)
-                                        .Run();
+  const absl::Status status =
+      flags.evaluator ? RunEvaluator(parts)
+                      : Trainer({static_cast<uint32_t>(flags.id), flags.job,
+                                 flags.snapshot.dir, attack},
+                                parts)
+                            .Run();
   signals.OnStop(nullptr);
   if (trace != nullptr)
     PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
@@ -129,11 +129,19 @@ int RunWorkerProgram(int argc, char** argv) {
     std::fputs(flags->print.c_str(), stdout);
     return kExitDone;
   }
+  const absl::StatusOr<AttackPlan> attack = MakeAttackPlan(*flags);
+  if (!attack.ok()) {
+    std::fprintf(stderr, "parapet-worker: %s\n",
+                 std::string(attack.status().message()).c_str());
+    return kExitUsage;
+  }
   StopSignals signals;
   const auto logger = MakeLogger(
       absl::StrCat(flags->evaluator ? "evaluator " : "worker ", flags->id),
       flags->log_level);
-  absl::StatusOr<int> code = Run(*flags, signals, *logger);
+  if (!flags->evaluator && attack->Attacks(static_cast<uint32_t>(flags->id)))
+    logger->warn("{}", attack->Warning());
+  absl::StatusOr<int> code = Run(*flags, *attack, signals, *logger);
   if (code.ok()) return *code;
   logger->error("{}", std::string(code.status().message()));
   return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitFailed;

@@ -252,6 +252,12 @@ void Session::On(AbstainIn& event) {
   for (int s = 0; s < map_.servers(); ++s) SendAbstain(s);
 }
 
+void Session::On(PushAsIsIn& event) {
+  const auto chunk = static_cast<int64_t>(event.push.chunk);
+  const LinkKey key{map_.OwnerOf(chunk), LinkOf(chunk)};
+  if (IsReady(key)) SendTo(key, std::move(event.push));
+}
+
 void Session::SendAbstain(int server) {
   if (map_.ChunksOf(server) > 0 && IsReady({server, 1}))
     SendTo({server, 1}, AbstainMessage{*round_});

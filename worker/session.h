@@ -66,6 +66,10 @@ class Session {
   struct AbstainIn {  // this worker has nothing for the round
     uint64_t round = 0;
   };
+  struct PushAsIsIn {  // by an attacker: sent at once if there is a link, and
+                       // forgotten
+    PushMessage push;
+  };
   struct TellLeadIn {  // RoundDone, EvalReport, SnapshotDone, VersionHash,
                        // Stopping or Leave
     Body body;
@@ -76,7 +80,7 @@ class Session {
   };
   struct TickIn {};
   using Event = std::variant<UpIn, DownIn, MessageIn, ChunkReadyIn, AbstainIn,
-                             TellLeadIn, PhaseIn, TickIn>;
+                             PushAsIsIn, TellLeadIn, PhaseIn, TickIn>;
 
   // Effects.
   struct Connect {
@@ -145,6 +149,7 @@ class Session {
   void On(MessageIn& event);
   void On(ChunkReadyIn& event);
   void On(AbstainIn& event);
+  void On(PushAsIsIn& event);
   void On(TellLeadIn& event);
   void On(PhaseIn& event);
   void On(TickIn& event);

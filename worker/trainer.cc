@@ -47,6 +47,17 @@ class Stopwatch {
 Trainer::Trainer(TrainerConfig config, TrainerParts parts)
     : config_(std::move(config)), parts_(std::move(parts)) {
   weights_.resize(parts_.model->layout().elements());
+  // Whose labels are poisoned works with them like anybody else.
+  if (!attacks() || config_.attack.attack.kind == AttackKind::kLabelFlip)
+    return;
+  const Contribution contribution{parts_.model, parts_.device,
+                                  config_.job.worker_momentum};
+  attacker_ = std::make_unique<Attacker>(
+      config_.attack, config_.job.seed, contribution,
+      [this](uint64_t epoch, const Share& share) {
+        return Gather(epoch, share);
+      },
+      parts_.client);
 }
 
 absl::Status Trainer::Run() {
@@ -54,6 +65,8 @@ absl::Status Trainer::Run() {
   if (absl::IsCancelled(joined.status())) return absl::OkStatus();
   PARAPET_ASSIGN_OR_RETURN(const std::string folder, joined);
   if (config_.job.worker_momentum > 0) PARAPET_RETURN_IF_ERROR(Restore(folder));
+  if (attacker_ != nullptr)
+    PARAPET_RETURN_IF_ERROR(attacker_->Prepare(*parts_.disk, folder));
   while (true) {
     absl::StatusOr<Client::Next> next = parts_.client->WaitNext();
     if (absl::IsCancelled(next.status())) return absl::OkStatus();
@@ -68,24 +81,25 @@ absl::Status Trainer::Run() {
   }
 }
 
-Batch Trainer::Gather(const Client::Next& next) {
+Batch Trainer::Gather(uint64_t epoch, const Share& share) {
   const auto samples = parts_.samples;
-  if (epoch_ != next.epoch) {
+  if (epoch_ != epoch) {
     // Workers with data of their own shuffle it each in a way of its own.
     const bool own = config_.job.data_split == "own";
     permutation_ = EpochPermutation(
         own ? MixKey(config_.job.seed, 1 + config_.id) : config_.job.seed,
-        next.epoch, samples);
-    epoch_ = next.epoch;
+        epoch, samples);
+    epoch_ = epoch;
   }
-  inputs_.resize(next.share.count *
+  inputs_.resize(share.count *
                  static_cast<uint64_t>(parts_.data->shape().features()));
-  labels_.resize(next.share.count);
-  parts_.data->Gather(absl::MakeConstSpan(permutation_)
-                          .subspan(next.share.begin, next.share.count),
-                      inputs_.data(), labels_.data());
-  return {inputs_.data(), labels_.data(),
-          static_cast<int64_t>(next.share.count)};
+  labels_.resize(share.count);
+  parts_.data->Gather(
+      absl::MakeConstSpan(permutation_).subspan(share.begin, share.count),
+      inputs_.data(), labels_.data());
+  if (attacks() && config_.attack.attack.kind == AttackKind::kLabelFlip)
+    FlipLabels(parts_.data->shape().classes, absl::MakeSpan(labels_));
+  return {inputs_.data(), labels_.data(), static_cast<int64_t>(share.count)};
 }
 
 absl::Status Trainer::RunRound(const Client::Next& next) {
@@ -93,13 +107,17 @@ absl::Status Trainer::RunRound(const Client::Next& next) {
     parts_.client->Abstain(next);
     return absl::OkStatus();
   }
+  if (attacker_ != nullptr) {
+    return attacker_->RunRound(next, weights_.data(),
+                               momentum_.empty() ? nullptr : momentum_.data());
+  }
   seconds_ = {};
   float* gradient = parts_.client->BeginRound(next);
   Batch batch;
   {
     Stopwatch watch(parts_, "data", next.version,
                     &seconds_[static_cast<int>(Phase::kData)]);
-    batch = Gather(next);
+    batch = Gather(next.epoch, next.share);
   }
   // A pass is forward until the first gradient is ready. What it waits and
   // pushes counts as that.
@@ -159,19 +177,15 @@ void Trainer::Push(Range range, float* gradient) {
 absl::Status Trainer::Restore(const std::string& folder) {
   momentum_.assign(weights_.size(), 0.0f);
   if (folder.empty()) return absl::OkStatus();
-  PARAPET_ASSIGN_OR_RETURN(const ::parapet::Snapshot snapshot,
-                           OpenSnapshot(*parts_.disk, folder));
-  const Range all{0, static_cast<int64_t>(momentum_.size())};
-  const absl::Status read = ReadSection(
-      *parts_.disk, snapshot, parts_.model->layout(),
-      WorkerFileName(config_.id), "momentum", all, momentum_.data());
+  const absl::Status read =
+      ReadMomentum(*parts_.disk, folder, parts_.model->layout(), config_.id,
+                   momentum_.data());
   if (!absl::IsNotFound(read)) return read;
   std::fill(momentum_.begin(), momentum_.end(), 0.0f);
   parts_.logger->warn(
-      "the snapshot has no momentum of this worker: it starts from zero, and "
-      "from round {} on the "
-      "bits differ from a run without a break",
-      snapshot.manifest.version);
+      "the snapshot '{}' has no momentum of this worker: it starts from zero, "
+      "and from there on the bits differ from a run without a break",
+      folder);
   return absl::OkStatus();
 }
 

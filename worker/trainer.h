@@ -13,6 +13,7 @@
 #include "common/job.h"
 #include "common/log.h"
 #include "kernels/device.h"
+#include "worker/attacker.h"
 #include "worker/client.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
@@ -23,6 +24,7 @@ struct TrainerConfig {
   uint32_t id = 0;
   JobConfig job;
   std::string snapshot_dir;
+  AttackPlan attack;  // what this worker does if it is one of those who attack
 };
 
 // What a trainer uses; all must outlive it.
@@ -55,7 +57,8 @@ class Trainer {
   absl::Status Restore(const std::string& folder);
   void Snapshot(uint64_t version);
   absl::StatusOr<FileEntry> WriteMomentum(uint64_t version);
-  Batch Gather(const Client::Next& next);
+  Batch Gather(uint64_t epoch, const Share& share);
+  bool attacks() const { return config_.attack.Attacks(config_.id); }
   void Push(Range range, float* gradient);
 
   const TrainerConfig config_;
@@ -66,6 +69,7 @@ class Trainer {
   std::vector<uint32_t> permutation_;
   uint64_t epoch_ = ~uint64_t{0};  // that permutation_ is of
   std::array<double, kPhases> seconds_{};
+  std::unique_ptr<Attacker> attacker_;  // null: what is pushed is honest work
 };
 
 // An evaluator's loop: measures each version that it is sent on the whole data

@@ -47,9 +47,11 @@ StageInfo BucketingStage() {
                    .kind = OptionSpec::Kind::kInteger,
                    .required = true,
                    .least = 1}},
-      .make = [](const Options& options) {
-        return std::make_unique<Bucketing>(options.Integer("s", 1));
-      }};
+      .make =
+          [](const Options& options) {
+            return std::make_unique<Bucketing>(options.Integer("s"));
+          },
+      .example = "bucketing(2)"};
 }
 
 }  // namespace parapet::rules

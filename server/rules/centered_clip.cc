@@ -47,13 +47,14 @@ StageInfo CenteredClipStage() {
           .paper =
               "Karimireddy, He, Jaggi, Learning from history for Byzantine "
               "robust optimization, ICML 2021",
-          .options = {{.name = "tau", .above = 0},
+          .options = {{.name = "tau", .above = 0, .fallback = "1"},
                       {.name = "iterations",
                        .kind = OptionSpec::Kind::kInteger,
-                       .least = 1}},
+                       .least = 1,
+                       .fallback = "3"}},
           .make = [](const Options& options) {
             return std::make_unique<CenteredClip>(
-                options.Number("tau", 1), options.Integer("iterations", 3));
+                options.Number("tau"), options.Integer("iterations"));
           }};
 }
 

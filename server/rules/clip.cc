@@ -31,9 +31,11 @@ StageInfo ClipStage() {
               "Pascanu, Mikolov, Bengio, On the difficulty of training "
               "recurrent neural networks, ICML 2013",
           .options = {{.name = "c", .required = true, .above = 0}},
-          .make = [](const Options& options) {
-            return std::make_unique<Clip>(options.Number("c", 1));
-          }};
+          .make =
+              [](const Options& options) {
+                return std::make_unique<Clip>(options.Number("c"));
+              },
+          .example = "clip(1)"};
 }
 
 }  // namespace parapet::rules

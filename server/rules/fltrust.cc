@@ -68,9 +68,11 @@ StageInfo FltrustStage() {
                        .kind = OptionSpec::Kind::kInteger,
                        .required = true,
                        .least = 0}},
-          .make = [](const Options& options) {
-            return std::make_unique<Fltrust>(options.Integer("root", 0));
-          }};
+          .make =
+              [](const Options& options) {
+                return std::make_unique<Fltrust>(options.Integer("root"));
+              },
+          .example = "fltrust(0)"};
 }
 
 }  // namespace parapet::rules

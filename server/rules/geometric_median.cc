@@ -69,16 +69,18 @@ StageInfo GeometricMedianStage() {
           .paper =
               "Pillutla, Kakade, Harchaoui, Robust aggregation for federated "
               "learning, IEEE TSP 70, 2022",
-          .options = {{.name = "nu", .above = 0},
+          .options = {{.name = "nu", .above = 0, .fallback = "1e-6"},
                       {.name = "iterations",
                        .kind = OptionSpec::Kind::kInteger,
-                       .least = 1},
+                       .least = 1,
+                       .fallback = "100"},
                       {.name = "start",
                        .words = {"mean", "zero"},
-                       .numeric = false}},
+                       .numeric = false,
+                       .fallback = "mean"}},
           .make = [](const Options& options) {
             return std::make_unique<GeometricMedian>(
-                options.Number("nu", 1e-6), options.Integer("iterations", 100),
+                options.Number("nu"), options.Integer("iterations"),
                 options.Word("start", "mean") == "zero");
           }};
 }

@@ -1,5 +1,8 @@
+#include "server/rules/mda.h"
+
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "server/rules/registry.h"
 #include "server/rules/selection.h"
 #include "server/rules/vertex_cover.h"
@@ -22,7 +25,7 @@ Graph FartherThan(const Distances& distances, double diameter) {
 
 // The least diameter of any n-f vectors, by bisection over the distances that
 // there are.
-double LeastDiameter(const Distances& distances, int f) {
+double LeastDiameter(const Distances& distances, int f, int64_t* steps) {
   std::vector<double> sorted = {0};
   for (int i = 0; i < distances.n(); ++i) {
     for (int j = 0; j < i; ++j) sorted.push_back(distances(i, j));
@@ -30,19 +33,20 @@ double LeastDiameter(const Distances& distances, int f) {
   std::sort(sorted.begin(), sorted.end());
   return *std::partition_point(
       sorted.begin(), sorted.end(), [&](double diameter) {
-        return !HasCover(FartherThan(distances, diameter), f);
+        return !HasCover(FartherThan(distances, diameter), f, steps);
       });
 }
 
 // The lexicographically first `count` vectors without an edge among them: each
 // is taken whenever a cover of at most f by the others still exists.
-std::vector<int> FirstIndependent(Graph graph, int f, int count) {
+std::vector<int> FirstIndependent(Graph graph, int f, int count,
+                                  int64_t* steps) {
   std::vector<int> taken;
   for (int i = 0; static_cast<int>(taken.size()) < count; ++i) {
     if (!graph.Has(i)) continue;
     Graph rest = graph;
     const int covered = rest.RemoveNeighbours(i);
-    if (covered <= f && HasCover(rest, f - covered)) {
+    if (covered <= f && HasCover(rest, f - covered, steps)) {
       graph = rest;
       f -= covered;
       taken.push_back(i);
@@ -54,13 +58,20 @@ std::vector<int> FirstIndependent(Graph graph, int f, int count) {
   return taken;
 }
 
+// 1.47^24 leaves of a search tree take milliseconds, and there are 2 n such
+// trees at most.
+constexpr int kMaxF = 24;
+
 class Mda : public Stage {
  public:
+  std::string Refusal(int n, int f) const override {
+    if (f <= kMaxF) return "";
+    return absl::StrCat("with f=", f, " would search trees of 1.47^", f,
+                        " leaves; at most f=", kMaxF);
+  }
   absl::StatusOr<Decision> Decide(const View& view) const override {
-    const double diameter = LeastDiameter(view.distances, view.f);
     Decision decision;
-    decision.selected = FirstIndependent(FartherThan(view.distances, diameter),
-                                         view.f, view.n() - view.f);
+    decision.selected = FindLeastDiameter(view.distances, view.f).selected;
     decision.mixing = MeanOf(decision.selected, view.n());
     return decision;
   }
@@ -68,12 +79,20 @@ class Mda : public Stage {
 
 }  // namespace
 
+MdaSearch FindLeastDiameter(const Distances& distances, int f) {
+  MdaSearch search;
+  const double diameter = LeastDiameter(distances, f, &search.steps);
+  search.selected = FirstIndependent(FartherThan(distances, diameter), f,
+                                     distances.n() - f, &search.steps);
+  return search;
+}
+
 StageInfo MdaStage() {
   return {.name = "mda",
           .kind = StageKind::kDistance,
           .formula = "mean of the n-f vectors of least diameter",
-          .limits = "n > 2f",
-          .cost = "n^2 d + 1.4^f n^2",
+          .limits = "n > 2f, f <= 24",
+          .cost = "n^2 d + 1.47^f n^2",
           .paper =
               "El Mhamdi, Guerraoui, Guirguis, Hoang, Rouault, Genuinely "
               "distributed Byzantine machine learning, PODC 2020",

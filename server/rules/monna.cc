@@ -39,9 +39,11 @@ StageInfo MonnaStage() {
                        .kind = OptionSpec::Kind::kInteger,
                        .required = true,
                        .least = 0}},
-          .make = [](const Options& options) {
-            return std::make_unique<Monna>(options.Integer("pivot", 0));
-          }};
+          .make =
+              [](const Options& options) {
+                return std::make_unique<Monna>(options.Integer("pivot"));
+              },
+          .example = "monna(0)"};
 }
 
 }  // namespace parapet::rules

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace parapet::rules {
 namespace {
 
 constexpr double kMaxSubsets = 5e4;
+// Of the eigensolver, at the worst: some seconds. (Most subsets are spared it.)
+constexpr double kMaxMultiplications = 1e9;
 constexpr double kTie =
     1e-9;  // top eigenvalues this close, relatively, are equal
 
@@ -78,10 +81,18 @@ class TopEigenvalues {
 class Smea : public Stage {
  public:
   std::string Refusal(int n, int f) const override {
-    if (Subsets(n, f) <= kMaxSubsets) return "";
+    const double subsets = Subsets(n, f);
+    if (subsets > kMaxSubsets) {
+      return absl::StrFormat(
+          "with f=%d would try %.0f subsets of %d vectors; at most %.0f", f,
+          subsets, n, kMaxSubsets);
+    }
+    const double each = std::pow(n - f, 3);
+    if (subsets * each <= kMaxMultiplications) return "";
     return absl::StrFormat(
-        "with f=%d would try %.0f subsets of %d vectors; at most %.0f", f,
-        Subsets(n, f), n, kMaxSubsets);
+        "with f=%d would do %.1e multiplications for %.0f subsets of %d "
+        "vectors; at most %.0e",
+        f, subsets * each, subsets, n, kMaxMultiplications);
   }
 
   absl::StatusOr<Decision> Decide(const View& view) const override {
@@ -97,7 +108,8 @@ class Smea : public Stage {
       if (top > least * (1 + kTie)) continue;
       candidates.emplace_back(top, subset);
       least = std::min(least, top);
-    } while (NextSubset(subset, view.n()));
+      // Nothing is less than 0, and the first of equals is taken.
+    } while (least > 0 && NextSubset(subset, view.n()));
     Decision decision;
     decision.selected = FirstWithin(candidates, least * (1 + kTie));
     decision.mixing = MeanOf(decision.selected, view.n());
@@ -123,7 +135,7 @@ StageInfo SmeaStage() {
           .formula =
               "mean of the n-f vectors whose covariance has the least top "
               "eigenvalue",
-          .limits = "n > 2f, at most 50000 subsets",
+          .limits = "n > 2f, at most 50000 subsets and 1e9 subsets (n-f)^3",
           .cost = "n^2 d + subsets n^3",
           .paper =
               "Allouah, Guerraoui, Gupta, Pinot, Stephan, On the "

@@ -76,6 +76,16 @@ struct StageInfo {
   std::string formula = "", limits = "", cost = "", paper = "";
   std::vector<OptionSpec> options = {};
   std::function<std::unique_ptr<Stage>(const Options&)> make = nullptr;
+  // With the options that it cannot do without, as a chain has it; empty: the
+  // name alone will do.
+  std::string example = "";
+
+  // "centered_clip(tau=1, iterations=3)": its options, with their defaults.
+  std::string Signature() const;
+  // A chain of it alone, or of a step with a mean after it.
+  std::string ExampleChain() const;
+  // Whether servers must tell each other something before they can apply it.
+  bool exchange() const { return kind != StageKind::kCoordinate; }
 };
 
 }  // namespace parapet::rules

@@ -59,8 +59,9 @@ int Graph::AnyNeighbour(int vertex) const {
   return -1;
 }
 
-bool HasCover(Graph graph, int limit) {
+bool HasCover(Graph graph, int limit, int64_t* steps) {
   while (graph.edges() > 0 && limit > 0) {
+    if (steps != nullptr) ++*steps;
     const int busiest = graph.Busiest();
     // `limit` vertices touch at most so many edges.
     if (graph.edges() > int64_t{limit} * graph.Degree(busiest)) return false;
@@ -74,7 +75,7 @@ bool HasCover(Graph graph, int limit) {
     } else {
       Graph without = graph;
       without.Remove(busiest);
-      if (HasCover(std::move(without), limit - 1)) return true;
+      if (HasCover(std::move(without), limit - 1, steps)) return true;
       limit -= graph.RemoveNeighbours(busiest);
       continue;
     }

@@ -40,8 +40,9 @@ class Graph {
 // Whether some `limit` vertices touch every edge. A search tree of bounded
 // depth: 1.47^limit leaves at most, since it branches on vertices of degree 3
 // or more only. R. Niedermeier, Invitation to Fixed-Parameter Algorithms,
-// Oxford 2006, chapter 8.
-bool HasCover(Graph graph, int limit);
+// Oxford 2006, chapter 8. Adds the vertices that the search took or left to
+// *steps, if not null.
+bool HasCover(Graph graph, int limit, int64_t* steps = nullptr);
 
 }  // namespace parapet::rules
 

@@ -41,5 +41,20 @@ TEST(OptionsTest, BareValuesGoInOrder) {
   EXPECT_FALSE(Options::Create((*ParseCalls("f(x=inf)"))[0], specs).ok());
 }
 
+TEST(OptionsTest, WhatIsNotGivenIsTheFallback) {
+  const std::vector<OptionSpec> specs = {
+      {.name = "tau", .above = 0, .fallback = "1.5"},
+      {.name = "k", .kind = Kind::kInteger, .least = 2}};
+  const Options neither = *Options::Create((*ParseCalls("f"))[0], specs);
+  EXPECT_EQ(neither.Number("tau"), 1.5);
+  EXPECT_FALSE(neither.Has("k"));
+  const Options both = *Options::Create((*ParseCalls("f(3, 4)"))[0], specs);
+  EXPECT_EQ(both.Number("tau"), 3);
+  EXPECT_EQ(both.Integer("k"), 4);
+  EXPECT_EQ(specs[1].Expected(), "a whole number from 2 to 65535");
+  EXPECT_FALSE(Options::Create((*ParseCalls("f(k=1)"))[0], specs).ok());
+  EXPECT_FALSE(Options::Create((*ParseCalls("f(k=65536)"))[0], specs).ok());
+}
+
 }  // namespace
 }  // namespace parapet

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/rules/apply_plan.h"
-#include "server/rules/make_plan.h"
-#include "server/rules/pairwise.h"
+#include "server/rules/local_round.h"
 
 namespace parapet::rules {
 
@@ -26,14 +24,9 @@ struct Round {
   int64_t leaf = 16 * 1024;
 };
 
-struct Outcome {
-  Plan plan;
-  ApplyReport report;
-  std::vector<float> values;
-};
+using Outcome = LocalOutcome;
 
-// Leaves are dealt to the shards in turn; each applies the plan to its own.
-// What the servers and the lead do together, without a network between them.
+// What the servers and the lead make of it together.
 absl::StatusOr<Outcome> Aggregate(const Round& round);
 
 // The same for tests that expect an answer: fails the test with the error's

@@ -169,6 +169,13 @@ TEST(LimitsTest, InWords) {
   EXPECT_EQ(
       LimitsOf("smea", 30, 10),
       "smea with f=10 would try 30045015 subsets of 30 vectors; at most 50000");
+  EXPECT_EQ(LimitsOf("smea", 32, 4), "");
+  EXPECT_EQ(LimitsOf("smea", 64, 3),
+            "smea with f=3 would do 9.5e+09 multiplications for 41664 subsets "
+            "of 64 vectors; at most 1e+09");
+  EXPECT_EQ(LimitsOf("mda", 64, 24), "");
+  EXPECT_EQ(LimitsOf("mda", 64, 25),
+            "mda with f=25 would search trees of 1.47^25 leaves; at most f=24");
 }
 
 TEST(LimitsTest, OfEachStageWithWhatItSees) {
@@ -221,7 +228,10 @@ TEST(GrammarTest, RefusesInWords) {
   EXPECT_EQ(ErrorOf("clip(nan) + median"),
             "clip: c must be a number above 0, not 'nan'");
   EXPECT_EQ(ErrorOf("multi_krum(m=2.5)"),
-            "multi_krum: m must be a whole number of at least 1, not '2.5'");
+            "multi_krum: m must be a whole number from 1 to 65535, not '2.5'");
+  EXPECT_EQ(ErrorOf("centered_clip(1, 65536)"),
+            "centered_clip: iterations must be a whole number from 1 to 65535, "
+            "not '65536'");
   EXPECT_EQ(ErrorOf("krum(3)"), "krum has no option '3'; it takes none");
   EXPECT_EQ(ErrorOf("geometric_median(start=here)"),
             "geometric_median: start must be mean or zero, not 'here'");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -98,7 +99,8 @@ void Compare(const std::vector<Step>& steps, Round round, bool exact,
   const Outcome outcome = MustAggregate(round);
   const reference::Vector expected = Expected(steps, round);
   ASSERT_EQ(outcome.values.size(), expected.size());
-  const double tolerance = kTolerance * std::max(1e-30, Largest(round));
+  // Below the least normal number float32 itself is coarse.
+  const double tolerance = std::max(kTolerance * Largest(round), 1e-45);
   const double difference = Difference(outcome, expected);
   if (difference <= tolerance) return;
   ASSERT_TRUE(!exact && AgreesOnATie(steps, round, outcome, tolerance))
@@ -139,14 +141,22 @@ bool Affordable(const std::vector<Step>& steps, int n, int f) {
 
 constexpr uint64_t kSeed = 20240611;
 
-// Every n and f; d in turn 1, 3, 5, 7 (the reference's covariance is d x d).
-void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
+std::vector<int> EveryN() {
+  std::vector<int> all(40);
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
+
+// Every f of these n; d in turn 1, 3, 5, 7 (the reference's covariance is
+// d x d). Where `sparse`, some f only, for time.
+void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact,
+                const std::vector<int>& ns = EveryN(), bool sparse = false) {
   const Chain chain = *Chain::Parse(ChainText(steps));
   int ties = 0, tried = 0;
-  for (int n = 1; n <= 40; ++n) {
+  for (int n : ns) {
     for (int f = 0; 2 * f < n; ++f) {
-      if (n > 12 && f > 1 && f % 4 != n % 4 && 2 * f + 2 < n)
-        continue;  // some, for time
+      if (sparse && n > 12 && f > 1 && f % 4 != n % 4 && 2 * f + 2 < n)
+        continue;
       if (!chain.CheckJob(n, f).ok() || !Affordable(steps, n, f)) continue;
       const uint64_t seed = MixKey(kSeed, n * 100 + f);
       const int d = 1 + 2 * static_cast<int>(seed % 4);
@@ -162,7 +172,7 @@ void CompareAll(const std::vector<Step>& steps, MakeRows make, bool exact) {
       ++tried;
     }
   }
-  EXPECT_GE(tried, 30) << ChainText(steps);
+  EXPECT_GE(tried, 20) << ChainText(steps);
   EXPECT_LE(ties, tried / 10) << ChainText(steps) << " of " << tried;
 }
 
@@ -175,6 +185,48 @@ const Step kCenteredClip{"centered_clip", 2, "centered_clip(tau=2)"};
 class RuleTest : public testing::TestWithParam<Step> {};
 
 TEST_P(RuleTest, RealNumbers) { CompareAll({GetParam()}, NormalRows, false); }
+
+// A few n will do for what has nothing to do with n.
+const std::vector<int> kSomeN = {1, 2, 3, 5, 7, 8, 11, 13, 16, 23, 31, 40};
+
+// Up to 2.7e38, with the liars' factor of 30: squares and sums of them are far
+// beyond float32.
+Rows HugeRows(int n, int d, uint64_t seed) {
+  Rows rows = NormalRows(n, d, seed);
+  for (auto& row : rows) {
+    for (float& value : row) value = std::fmod(value, 3.0f) * 3e36f;
+  }
+  return rows;
+}
+
+// About the least normal number: many are below it.
+Rows TinyRows(int n, int d, uint64_t seed) {
+  Rows rows = NormalRows(n, d, seed);
+  for (auto& row : rows) {
+    for (float& value : row) value *= 1e-38f;
+  }
+  return rows;
+}
+
+// Each row twice.
+Rows DuplicateRows(int n, int d, uint64_t seed) {
+  Rows rows = NormalRows(n, d, seed);
+  for (int i = 1; i < n; i += 2) rows[i] = rows[i - 1];
+  return rows;
+}
+
+TEST_P(RuleTest, HugeValues) {
+  CompareAll({GetParam()}, HugeRows, false, kSomeN);
+}
+TEST_P(RuleTest, TinyValues) {
+  CompareAll({GetParam()}, TinyRows, false, kSomeN);
+}
+// (Under caf a rounding decides whether of two equal rows, the farthest, one
+// keeps a weight of 1e-16, and with it the next pass: that is nobody's to say.)
+TEST_P(RuleTest, Duplicates) {
+  if (GetParam().name != "caf")
+    CompareAll({GetParam()}, DuplicateRows, false, kSomeN);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     All, RuleTest,
@@ -211,7 +263,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 class ChainTest : public testing::TestWithParam<std::vector<Step>> {};
 
-TEST_P(ChainTest, RealNumbers) { CompareAll(GetParam(), NormalRows, false); }
+TEST_P(ChainTest, RealNumbers) {
+  CompareAll(GetParam(), NormalRows, false, EveryN(), /*sparse=*/true);
+}
 
 std::vector<std::vector<Step>> Chains() {
   std::vector<std::vector<Step>> chains;

@@ -242,6 +242,21 @@ TEST(SessionPushTest, ToEachServerInTheOrderOfItsTurns) {
   EXPECT_EQ(t.session().bytes_pushed(), 6 * 32u);
 }
 
+TEST(SessionPushTest, AnAttackersMessageGoesAsItIs) {
+  SessionTesting t(3);
+  t.Join();
+  t.Ready(0, 5);
+  const Session::PushAsIsIn late{{7, 5, 4, DType::kFloat32, 2, t.Bytes(7, 5)}};
+  const auto push = SentOn<PushMessage>(LinkKey{1, 3}, t.Do(late));
+  ASSERT_THAT(push, SizeIs(1));
+  EXPECT_EQ(push[0].round, 7u);
+  EXPECT_EQ(push[0].chunk, 5u);
+  // It changes nothing about what is pushed by the rules.
+  EXPECT_EQ(t.session().bytes_pushed(), 32u);
+  t.Down({1, 3});
+  EXPECT_THAT(Pushed(t.Do(late)), IsEmpty());
+}
+
 TEST(SessionPushTest, AMessageHasEverything) {
   SessionTesting t(3);
   t.Join();
