@@ -33,7 +33,7 @@ json ListOf(const std::vector<T>& elements, Make make) {
 }
 
 json RecordJson(const RoundRecord& r) {
-  json json = {{"round", r.round},
+  json line = {{"round", r.round},
                {"rule", r.rule},
                {"f", r.f},
                {"participants", r.participants},
@@ -42,33 +42,33 @@ json RecordJson(const RoundRecord& r) {
                {"carried", r.carried},
                {"why_bad", r.why_bad},
                {"weights", r.weights}};
-  json["left_out"] = ListOf(r.left_out, [](const auto& left) -> nlohmann::json {
+  line["left_out"] = ListOf(r.left_out, [](const auto& left) -> nlohmann::json {
     return {{"worker", left.worker},
             {"reason", NameOf(left.reason)},
             {"why", left.why}};
   });
-  json["exceptions"] =
+  line["exceptions"] =
       ListOf(r.exceptions, [](const auto& e) -> nlohmann::json {
         return {{"server", e.shard},
                 {"worker", e.what.worker},
                 {"first_turn", e.what.first_turn},
                 {"last_turn", e.what.last_turn}};
       });
-  json["bad_values"] =
+  line["bad_values"] =
       ListOf(r.bad_values, [](const auto& b) -> nlohmann::json {
         return {{"worker", b.worker}, {"values", b.values}};
       });
-  json["stages"] = ListOf(r.stages, StageJson);
-  json["suspicion"] = ListOf(r.suspicion, [](const auto& s) -> nlohmann::json {
+  line["stages"] = ListOf(r.stages, StageJson);
+  line["suspicion"] = ListOf(r.suspicion, [](const auto& s) -> nlohmann::json {
     return {{"worker", s.worker}, {"rate", s.rate}};
   });
-  return json;
+  return line;
 }
 
 // Audit lines go to people and tools: bytes that are no text must not stop
 // them.
-std::string Dump(const json& json) {
-  return json.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string Dump(const json& line) {
+  return line.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // ---- Reading ----------------------------------------------------------------

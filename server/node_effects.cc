@@ -135,11 +135,11 @@ void ServerNode::Apply(Round::RefuseDecision& effect) {
 }
 
 void ServerNode::Apply(Round::TakeSnapshot& effect) {
-  struct Work {
+  struct Writing {
     Store::Frozen frozen;
     absl::StatusOr<FileEntry> entry;
   };
-  auto work = std::make_shared<Work>();
+  auto work = std::make_shared<Writing>();
   work->frozen = store_->Freeze();
   const uint64_t version = effect.version;
   parts_.writer->Submit(
@@ -262,12 +262,12 @@ void ServerNode::OnLease(const Lease& lease) {
 }
 
 void ServerNode::Apply(Lead::CommitIt& effect) {
-  struct Work {
+  struct Committing {
     Manifest manifest;
     absl::Status status;
     std::vector<std::string> dropped;
   };
-  auto work = std::make_shared<Work>();
+  auto work = std::make_shared<Committing>();
   work->manifest = std::move(effect.manifest);
   for (const Tensor& tensor : layout_.tensors())
     work->manifest.tensors.push_back(tensor);

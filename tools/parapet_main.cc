@@ -6,6 +6,7 @@
 #include "common/flags.h"
 #include "common/process_setup.h"
 #include "tools/aggregate.h"
+#include "tools/audit_report.h"
 #include "tools/bench_round.h"
 #include "tools/bench_rules.h"
 #include "tools/ckpt.h"
@@ -40,6 +41,7 @@ constexpr Command kCommands[] = {
      parapet::RunRules},
     {"aggregate", "apply a rule to the rows of a NumPy file",
      parapet::RunAggregate},
+    {"audit", "say who was left out how often, and why", parapet::RunAudit},
     {"ckpt", "look into snapshots and export them", parapet::RunCkpt},
 };
 

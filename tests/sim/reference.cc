@@ -64,9 +64,8 @@ Reference::Entered Reference::WhoEntered(const RoundRecord& record,
       entered.at(map.ChunkOf(e.shard, local)).push_back(e.what.worker);
     }
   }
-  for (std::vector<uint32_t>& workers : entered) {
-    std::sort(workers.begin(), workers.end());
-  }
+  for (std::vector<uint32_t>& chunk : entered)
+    std::sort(chunk.begin(), chunk.end());
   return entered;
 }
 

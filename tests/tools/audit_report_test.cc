@@ -1,0 +1,135 @@
+#include "tools/audit_report.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace parapet {
+namespace {
+
+using ::testing::HasSubstr;
+using Reason = RoundRecord::Reason;
+
+RoundRecord RoundOf(uint64_t round, std::vector<uint32_t> participants,
+                    std::vector<double> weights = {}) {
+  RoundRecord record;
+  record.round = round;
+  record.rule = "krum";
+  record.participants = std::move(participants);
+  record.weights = std::move(weights);
+  return record;
+}
+
+class AuditReportTest : public ::testing::Test {
+ protected:
+  AuditReportTest() : path_(::testing::TempDir() + "/audit_report_test") {
+    for (const char* end : {"", ".1", ".2", ".3"})
+      std::filesystem::remove(path_ + end);
+  }
+  void Write(const std::string& end, const std::vector<RoundRecord>& records) {
+    std::ofstream out(path_ + end);
+    for (const RoundRecord& record : records) out << AuditLine(record) << "\n";
+  }
+  int Run(const std::vector<std::string>& flags) {
+    std::vector<std::string> args = {path_};
+    args.insert(args.end(), flags.begin(), flags.end());
+    out_.str("");
+    err_.str("");
+    return RunAudit(args, out_, err_);
+  }
+  nlohmann::json Json() {
+    EXPECT_EQ(Run({"--json"}), 0) << err_.str();
+    return nlohmann::json::parse(out_.str());
+  }
+
+  const std::string path_;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(AuditReportTest, CountsByReasonAndInWords) {
+  RoundRecord first = RoundOf(0, {0, 1}, {1, 0});
+  first.left_out = {{2, Reason::kMissing, "late"},
+                    {3, Reason::kNotFinite, "a NaN"}};
+  first.suspicion = {{0, 0.1}, {2, 0.2}};
+  RoundRecord second = RoundOf(1, {0, 2}, {0.5, 0.5});
+  second.left_out = {{3, Reason::kNotFinite, "an infinity"}};
+  second.abstained = {1};
+  second.bad_values = {{0, 7}};
+  second.suspicion = {{2, 0.3}};
+  Write("", {first, second});
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["rounds"], 2);
+  EXPECT_EQ(all["last_round"], 1);
+  const nlohmann::json& w = all["workers"];
+  ASSERT_EQ(w.size(), 4u);
+  EXPECT_EQ(w[0]["in"], 2);
+  EXPECT_EQ(w[0]["mean_weight"], 0.75);
+  EXPECT_EQ(w[0]["bad_values"], 7);
+  EXPECT_EQ(w[1]["unused"], 1);
+  EXPECT_EQ(w[1]["abstained"], 1);
+  EXPECT_EQ(w[2]["reasons"], nlohmann::json({{"missing", 1}}));
+  EXPECT_EQ(w[2]["suspicion"], 0.3);
+  EXPECT_EQ(w[3]["left_out"], 2);
+  EXPECT_EQ(w[3]["words"], nlohmann::json({{"a NaN", 1}, {"an infinity", 1}}));
+  EXPECT_FALSE(w[3].contains("mean_weight"));
+}
+
+TEST_F(AuditReportTest, TheTableBeginsWithWhoWasLeftOutMost) {
+  RoundRecord record = RoundOf(4, {0});
+  record.left_out = {{7, Reason::kAbsurd, "far away"}};
+  record.why_bad = "x";
+  Write("", {record});
+  ASSERT_EQ(Run({}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("1 rounds, 4 to 4; 1 bad\n"));
+  EXPECT_LT(out_.str().find("\n     7 "), out_.str().find("\n     0 "));
+  EXPECT_THAT(out_.str(), HasSubstr("absurd 1\n"));
+}
+
+TEST_F(AuditReportTest, ReadsWhatWasRotatedFirst) {
+  Write(".2", {RoundOf(0, {0}), RoundOf(1, {0})});
+  Write(".1", {RoundOf(2, {0})});
+  Write("", {RoundOf(2, {0}), RoundOf(3, {0})});  // resumed
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["rounds"], 5);
+  EXPECT_EQ(all["first_round"], 0);
+  EXPECT_EQ(all["again"], 1);
+}
+
+TEST_F(AuditReportTest, LostRoundsAndACutLine) {
+  std::ofstream(path_) << AuditLine(RoundOf(0, {0})) << "\n"
+                       << AuditLostLine(9) << "\n{\"round\": 10, \"ru";
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["rounds"], 1);
+  EXPECT_EQ(all["lost"], 9);
+}
+
+TEST_F(AuditReportTest, NamesTheLineThatIsWrong) {
+  std::ofstream(path_) << AuditLine(RoundOf(0, {0})) << "\nrubbish\n";
+  EXPECT_EQ(Run({}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr(path_ + ": line 2: "));
+}
+
+TEST_F(AuditReportTest, NoFile) {
+  EXPECT_EQ(Run({}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("no file "));
+  EXPECT_EQ(RunAudit({}, out_, err_), 2);
+}
+
+TEST_F(AuditReportTest, WordsAreKeptUpToALimit) {
+  AuditReport report;
+  for (int i = 0; i < 100; ++i) {
+    RoundRecord record = RoundOf(i, {});
+    record.left_out = {{0, Reason::kAbsurd, "norm " + std::to_string(i)}};
+    report.Add(record);
+  }
+  EXPECT_EQ(report.workers[0].out(), 100u);
+  EXPECT_EQ(report.workers[0].words.size(), 21u);
+  EXPECT_EQ(report.workers[0].words["other words"], 80u);
+}
+
+}  // namespace
+}  // namespace parapet

@@ -1,0 +1,218 @@
+#include "tools/audit_report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/flags.h"
+#include "nlohmann/json.hpp"
+
+namespace parapet {
+namespace {
+
+// Longer lines are not ours: a record of 1,024 workers has some 200 KB.
+constexpr size_t kLongestLine = 64 << 20;
+constexpr int kRotated = 3;
+// Sorts of words that are kept for a worker: some name numbers.
+constexpr size_t kMostWords = 20;
+
+void AddWords(const std::string& why, WorkerAccount* account) {
+  const bool known = account->words.contains(why);
+  if (known || account->words.size() < kMostWords) {
+    ++account->words[why];
+  } else {
+    ++account->words["other words"];
+  }
+}
+
+std::string Reasons(const WorkerAccount& account) {
+  return absl::StrJoin(account.left_out, ", ",
+                       [](std::string* out, const auto& reason) {
+                         absl::StrAppend(out, reason.first, " ", reason.second);
+                       });
+}
+
+double Share(double part, uint64_t of) {
+  return of == 0 ? 0 : part / static_cast<double>(of);
+}
+
+// Those who were left out most come first.
+std::vector<std::pair<uint32_t, const WorkerAccount*>> Ranked(
+    const AuditReport& report) {
+  std::vector<std::pair<uint32_t, const WorkerAccount*>> all;
+  for (const auto& [worker, account] : report.workers)
+    all.emplace_back(worker, &account);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second->out() + a.second->unused >
+           b.second->out() + b.second->unused;
+  });
+  return all;
+}
+
+void PrintTable(const AuditReport& report, std::ostream& out) {
+  out << absl::StrFormat("%d rounds, %d to %d", report.rounds,
+                         report.first_round, report.last_round);
+  if (report.again > 0) out << "; " << report.again << " done twice";
+  if (report.bad > 0) out << "; " << report.bad << " bad";
+  if (report.lost > 0) out << "; " << report.lost << " not written down";
+  out << "\n\nworker       in  left out    unused  mean weight  suspicion  "
+         "reasons\n";
+  for (const auto& [worker, account] : Ranked(report)) {
+    const std::string weight =
+        account->weighed == 0
+            ? "-"
+            : absl::StrFormat("%.4f", Share(account->weight, account->weighed));
+    out << absl::StrFormat("%6d %8d %9d %9d %12s %10.2f  %s\n", worker,
+                           account->in, account->out(), account->unused, weight,
+                           account->suspicion, Reasons(*account));
+  }
+  out << "\nUnused: it entered, and the rule gave it a weight of 0.\n";
+}
+
+nlohmann::json ToJson(uint32_t worker, const WorkerAccount& account) {
+  nlohmann::json json = {{"worker", worker},
+                         {"in", account.in},
+                         {"left_out", account.out()},
+                         {"reasons", account.left_out},
+                         {"words", account.words},
+                         {"abstained", account.abstained},
+                         {"unused", account.unused},
+                         {"bad_values", account.bad_values},
+                         {"suspicion", account.suspicion}};
+  if (account.weighed > 0)
+    json["mean_weight"] = Share(account.weight, account.weighed);
+  return json;
+}
+
+void PrintJson(const AuditReport& report, std::ostream& out) {
+  nlohmann::json workers = nlohmann::json::array();
+  for (const auto& [worker, account] : report.workers)
+    workers.push_back(ToJson(worker, account));
+  const nlohmann::json all = {{"rounds", report.rounds},
+                              {"first_round", report.first_round},
+                              {"last_round", report.last_round},
+                              {"again", report.again},
+                              {"bad", report.bad},
+                              {"lost", report.lost},
+                              {"workers", workers}};
+  out << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+      << "\n";
+}
+
+absl::Status ReadAll(const std::string& path, AuditReport* report) {
+  bool found = false;
+  for (int age = kRotated; age >= 0; --age) {
+    const std::string name = age == 0 ? path : absl::StrCat(path, ".", age);
+    std::ifstream in(name, std::ios::binary);
+    if (!in) continue;
+    found = true;
+    const absl::Status status = ReadAudit(in, report);
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat(name, ": ", status.message()));
+    }
+  }
+  return found ? absl::OkStatus()
+               : absl::NotFoundError(absl::StrCat("no file ", path));
+}
+
+}  // namespace
+
+uint64_t WorkerAccount::out() const {
+  uint64_t sum = 0;
+  for (const auto& [reason, rounds] : left_out) sum += rounds;
+  return sum;
+}
+
+void AuditReport::Add(const RoundRecord& record) {
+  if (rounds == 0) {
+    first_round = record.round;
+  } else if (record.round <= last_round) {
+    ++again;
+  }
+  ++rounds;
+  first_round = std::min(first_round, record.round);
+  last_round = std::max(last_round, record.round);
+  if (!record.why_bad.empty()) ++bad;
+  const bool weighed = record.weights.size() == record.participants.size();
+  for (size_t i = 0; i < record.participants.size(); ++i) {
+    WorkerAccount& account = workers[record.participants[i]];
+    ++account.in;
+    if (!weighed) continue;
+    account.weight += record.weights[i];
+    ++account.weighed;
+    if (record.weights[i] == 0) ++account.unused;
+  }
+  for (const RoundRecord::LeftOut& left : record.left_out) {
+    WorkerAccount& account = workers[left.worker];
+    ++account.left_out[NameOf(left.reason)];
+    AddWords(left.why, &account);
+  }
+  for (uint32_t worker : record.abstained) ++workers[worker].abstained;
+  for (const auto& values : record.bad_values)
+    workers[values.worker].bad_values += values.values;
+  for (const auto& suspicion : record.suspicion)
+    workers[suspicion.worker].suspicion = suspicion.rate;
+}
+
+absl::Status ReadAudit(std::istream& in, AuditReport* report) {
+  std::string line;
+  for (int64_t number = 1; std::getline(in, line); ++number) {
+    if (in.eof()) return absl::OkStatus();  // without its end
+    if (line.size() > kLongestLine) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, " has ", line.size(), " bytes"));
+    }
+    const absl::StatusOr<AuditEntry> entry = ParseAuditLine(line);
+    if (!entry.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, ": ", entry.status().message()));
+    }
+    report->lost += entry->lost;
+    if (entry->lost == 0) report->Add(entry->record);
+  }
+  return absl::OkStatus();
+}
+
+int RunAudit(const std::vector<std::string>& args, std::ostream& out,
+             std::ostream& err) {
+  CLI::App app("Says who was left out how often, and why, from a --audit file.",
+               "parapet audit");
+  std::string path;
+  bool json = false;
+  app.add_option("FILE", path,
+                 "the file that --audit named; those that it was rotated into "
+                 "(FILE.1 to FILE.3) are read as well")
+      ->required();
+  app.add_flag("--json", json, "print an object");
+  try {
+    app.parse(std::vector<std::string>(
+        args.rbegin(), args.rend()));  // CLI11 takes them backwards
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, out, err) == 0 ? kExitDone : kExitUsage;
+  }
+  AuditReport report;
+  const absl::Status status = ReadAll(path, &report);
+  if (!status.ok()) {
+    err << "parapet audit: " << std::string(status.message()) << "\n";
+    return kExitFailed;
+  }
+  if (json) {
+    PrintJson(report, out);
+  } else {
+    PrintTable(report, out);
+  }
+  return kExitDone;
+}
+
+int RunAudit(int argc, char** argv) {
+  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
+  return RunAudit(args, std::cout, std::cerr);
+}
+
+}  // namespace parapet
