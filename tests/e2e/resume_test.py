@@ -187,7 +187,7 @@ class SnapshotTest(cluster.ClusterTest):
         self.run_job(*self.flags("--rounds=50"))
         finished = self.run_job(*self.flags("--resume", "--rounds=100", "--worker_momentum=0.9"))
         for worker in (0, 1):
-            self.assertRegex(finished.err, rf"worker {worker} .*starts from zero, and from round 50 on")
+            self.assertRegex(finished.err, rf"worker {worker} .*starts from zero, and from there on")
 
 
 class ExportTest(cluster.ClusterTest):
