@@ -31,7 +31,7 @@ BufferPool::~BufferPool() {
 std::shared_ptr<std::byte> BufferPool::Get() {
   std::byte* buffer = nullptr;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!idle_.empty()) {
       buffer = idle_.back();
       idle_.pop_back();
@@ -44,7 +44,7 @@ std::shared_ptr<std::byte> BufferPool::Get() {
 
 void BufferPool::Return(std::byte* buffer) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (idle_.size() < max_idle_) {
       idle_.push_back(buffer);
       return;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 
 namespace parapet {
 
@@ -28,7 +28,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   void Return(std::byte* buffer);
 
   const size_t bytes_, max_idle_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<std::byte*> idle_ ABSL_GUARDED_BY(mutex_);
 };
 

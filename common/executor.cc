@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 
 namespace parapet {
 namespace {
@@ -37,22 +37,24 @@ class PoolExecutor final : public Executor {
 
   ~PoolExecutor() override {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       stopping_ = true;
       queue_.clear();
+      news_.SignalAll();
     }
     for (std::thread& thread : threads_) thread.join();
   }
 
   void Submit(std::function<void()> work, std::function<void()> done) override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     queue_.push_back({std::move(work), std::move(done)});
+    news_.SignalAll();
   }
 
   int RunDone() override {
     std::vector<std::function<void()>> ended;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       ended.swap(done_);
     }
     for (auto& done : ended) done();
@@ -72,15 +74,15 @@ class PoolExecutor final : public Executor {
     while (true) {
       Task task;
       {
-        absl::MutexLock lock(&mutex_);
-        mutex_.Await(absl::Condition(this, &PoolExecutor::HasWork));
+        MutexLock lock(&mutex_);
+        while (!HasWork()) news_.Wait(&mutex_);
         if (stopping_) return;
         task = std::move(queue_.front());
         queue_.pop_front();
       }
       task.work();
       {
-        absl::MutexLock lock(&mutex_);
+        MutexLock lock(&mutex_);
         done_.push_back(std::move(task.done));
       }
       wake_();
@@ -88,7 +90,8 @@ class PoolExecutor final : public Executor {
   }
 
   const std::function<void()> wake_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar news_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> done_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -182,7 +182,7 @@ MemoryDisk::FindParent(const std::string& path) const {
 
 absl::StatusOr<std::unique_ptr<WritableFile>> MemoryDisk::Create(
     const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("create", path));
   PARAPET_ASSIGN_OR_RETURN(auto place, FindParent(path));
   NodePtr node = Find(path);
@@ -199,7 +199,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> MemoryDisk::Create(
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> MemoryDisk::Open(
     const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("open", path));
   NodePtr node = Find(path);
   if (node == nullptr) return NotThere(path);
@@ -211,7 +211,7 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> MemoryDisk::Open(
 }
 
 absl::Status MemoryDisk::MakeDir(const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("create", path));
   NodePtr node = root_;
   for (const std::string& name : Split(path)) {
@@ -231,7 +231,7 @@ absl::Status MemoryDisk::MakeDir(const std::string& path) {
 
 absl::StatusOr<std::vector<std::string>> MemoryDisk::List(
     const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("list", path));
   const NodePtr node = Find(path);
   if (node == nullptr || !node->is_folder) return NotThere(path);
@@ -242,7 +242,7 @@ absl::StatusOr<std::vector<std::string>> MemoryDisk::List(
 
 absl::Status MemoryDisk::Rename(const std::string& from,
                                 const std::string& to) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("rename", from));
   const NodePtr node = Find(from);
   if (node == nullptr) return NotThere(from);
@@ -266,7 +266,7 @@ absl::Status MemoryDisk::Rename(const std::string& from,
 }
 
 absl::Status MemoryDisk::SyncDir(const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("sync", path));
   const NodePtr node = Find(path == "." ? "" : path);
   if (node == nullptr || !node->is_folder) return NotThere(path);
@@ -276,7 +276,7 @@ absl::Status MemoryDisk::SyncDir(const std::string& path) {
 }
 
 absl::Status MemoryDisk::RemoveAll(const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("remove", path));
   if (Find(path) == nullptr) return absl::OkStatus();
   PARAPET_ASSIGN_OR_RETURN(auto place, FindParent(path));
@@ -287,7 +287,7 @@ absl::Status MemoryDisk::RemoveAll(const std::string& path) {
 absl::Status MemoryDisk::AppendTo(Node& node, uint64_t life,
                                   const std::string& path,
                                   absl::Span<const std::byte> bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("write", path));
   if (life != life_)
     return absl::FailedPreconditionError("the file was open before a crash");
@@ -301,7 +301,7 @@ absl::Status MemoryDisk::AppendTo(Node& node, uint64_t life,
 
 absl::Status MemoryDisk::Sync(Node& node, uint64_t life,
                               const std::string& path) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("sync", path));
   if (life != life_)
     return absl::FailedPreconditionError("the file was open before a crash");
@@ -312,7 +312,7 @@ absl::Status MemoryDisk::Sync(Node& node, uint64_t life,
 absl::Status MemoryDisk::ReadFrom(const Node& node, uint64_t life,
                                   const std::string& path, int64_t offset,
                                   absl::Span<std::byte> out) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   PARAPET_RETURN_IF_ERROR(Enter("read", path));
   if (life != life_)
     return absl::FailedPreconditionError("the file was open before a crash");
@@ -329,32 +329,32 @@ absl::Status MemoryDisk::ReadFrom(const Node& node, uint64_t life,
 }
 
 int64_t MemoryDisk::operations() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return operations_;
 }
 
 void MemoryDisk::FailAfter(int64_t n) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   fail_at_ = operations_ + n;
 }
 
 void MemoryDisk::StopAfter(int64_t n) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   stop_at_ = operations_ + n;
 }
 
 void MemoryDisk::ClearFaults() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   stop_at_ = fail_at_ = -1;
 }
 
 void MemoryDisk::SetCapacity(int64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   capacity_ = bytes;
 }
 
 void MemoryDisk::Crash(uint64_t seed) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Random random(seed, 0);
   root_->Crash(random);
   stop_at_ = fail_at_ = -1;
@@ -363,7 +363,7 @@ void MemoryDisk::Crash(uint64_t seed) {
 
 bool MemoryDisk::FlipBits(const std::string& path, int64_t offset,
                           uint8_t mask) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const NodePtr node = Find(path);
   if (node == nullptr || offset >= static_cast<int64_t>(node->content.size()))
     return false;
@@ -372,7 +372,7 @@ bool MemoryDisk::FlipBits(const std::string& path, int64_t offset,
 }
 
 bool MemoryDisk::Truncate(const std::string& path, int64_t size) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const NodePtr node = Find(path);
   if (node == nullptr || size > static_cast<int64_t>(node->content.size()))
     return false;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 #include "common/disk.h"
 #include "common/rng.h"
 
@@ -78,7 +78,7 @@ class MemoryDisk : public Disk {
                         const std::string& path, int64_t offset,
                         absl::Span<std::byte> out);
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   NodePtr root_ ABSL_GUARDED_BY(mutex_);
   uint64_t life_ ABSL_GUARDED_BY(mutex_) =
       0;  // counts crashes: an open file belongs to one life

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 
 namespace parapet {
 namespace {
@@ -39,7 +39,7 @@ uint64_t SystemRandom() {
 }
 
 struct StopSignals::Impl {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::function<void(int)> on_stop ABSL_GUARDED_BY(mutex);
   int pending ABSL_GUARDED_BY(mutex) =
       0;  // a signal that came before there was an on_stop
@@ -47,7 +47,7 @@ struct StopSignals::Impl {
   std::thread thread;
 
   void Deliver(int signal) {
-    absl::MutexLock lock(&mutex);
+    MutexLock lock(&mutex);
     if (on_stop) {
       on_stop(signal);
     } else {
@@ -80,7 +80,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::OnStop(std::function<void(int)> on_stop) {
-  absl::MutexLock lock(&impl_->mutex);
+  MutexLock lock(&impl_->mutex);
   impl_->on_stop = std::move(on_stop);
   if (impl_->pending != 0 && impl_->on_stop)
     impl_->on_stop(std::exchange(impl_->pending, 0));

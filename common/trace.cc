@@ -12,7 +12,7 @@ Trace::Trace(std::string process, int pid, size_t max_events)
 
 void Trace::Span(const char* name, int64_t number, int thread, absl::Time begin,
                  absl::Time end) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (items_.size() < max_events_)
     items_.push_back({name, number, thread, begin, end});
 }
@@ -22,7 +22,7 @@ absl::Status Trace::Write(Disk& disk, const std::string& path) const {
       "[{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
       "\"%s\"}}",
       pid_, process_);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   for (const Item& item : items_) {
     absl::StrAppendFormat(
         &text,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 #include "absl/time/time.h"
 #include "common/disk.h"
 
@@ -39,7 +39,7 @@ class Trace {
   const std::string process_;
   const int pid_;
   const size_t max_events_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Item> items_ ABSL_GUARDED_BY(mutex_);
 };
 

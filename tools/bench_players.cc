@@ -146,6 +146,8 @@ JobConfig MakeJob(const RoundBench& bench) {
   job.rounds = bench.rounds + bench.warmup;
   job.chunk = bench.chunk;
   job.hash_every = 0;
+  // What is measured is the way there and back, not an optimizer's memory.
+  job.optimizer.kind = OptimizerKind::kSgd;
   return job;
 }
 

@@ -29,14 +29,14 @@ class Client::Observer final : public ClientObserver {
   explicit Observer(Client* client) : client_(client) {}
 
   void OnAdmitted(uint64_t version, const std::string& snapshot) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     client_->admitted_ = true;
     client_->snapshot_ = snapshot;
     client_->news_.SignalAll();
   }
 
   void OnLease(const Lease& lease) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     client_->leases_.push_back(lease);
     if (client_->leases_.size() > kKeptLeases)
       client_->leases_.erase(client_->leases_.begin());
@@ -44,7 +44,7 @@ class Client::Observer final : public ClientObserver {
   }
 
   void OnVersion(uint64_t version) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     Client& c = *client_;
     c.version_ = version;
     // The loop may still be working with the round it began; everything else is
@@ -57,7 +57,7 @@ class Client::Observer final : public ClientObserver {
   }
 
   void OnChunk(uint64_t version, int64_t chunk, Payload data) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     VersionSlot& slot = client_->slots_[version];
     slot.chunks[chunk] = std::move(data);
     ++slot.present;
@@ -67,7 +67,7 @@ class Client::Observer final : public ClientObserver {
   }
 
   uint64_t HashOf(uint64_t version) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     const Client& c = *client_;
     uint64_t sum = 0;
     const std::vector<Payload>& chunks = client_->slots_[version].chunks;
@@ -79,7 +79,7 @@ class Client::Observer final : public ClientObserver {
   }
 
   void OnFinish(Code code, const std::string& words) override {
-    absl::MutexLock lock(&client_->mutex_);
+    MutexLock lock(&client_->mutex_);
     client_->finish_ = {code, words};
     client_->news_.SignalAll();
   }
@@ -135,7 +135,7 @@ void Client::Loop() {
     for (net::Event& event : events) core.Handle(std::move(event), now);
     std::vector<std::function<void(ClientCore&, absl::Time)>> commands;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       commands.swap(commands_);
     }
     for (auto& command : commands) command(core, now);
@@ -158,13 +158,13 @@ void Client::Loop() {
 }
 
 bool Client::admitted() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return admitted_;
 }
 
 void Client::Command(std::function<void(ClientCore&, absl::Time)> command) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     commands_.push_back(std::move(command));
   }
   transport_->Wake();
@@ -180,7 +180,7 @@ absl::Status Client::EndStatus() const {
 }
 
 absl::StatusOr<std::string> Client::Join() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   while (!admitted_ && !finish_) news_.Wait(&mutex_);
   if (finish_) return EndStatus();
   return snapshot_;
@@ -233,7 +233,7 @@ std::optional<Client::Next> Client::TryNext() const {
 }
 
 absl::StatusOr<Client::Next> Client::WaitNext() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
     if (finish_) return EndStatus();
     if (std::optional<Next> next = TryNext()) {
@@ -257,7 +257,7 @@ float* Client::BeginRound(const Next& next) {
 }
 
 absl::Status Client::WaitChunk(int64_t chunk, Payload* data) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
     if (finish_) return EndStatus();
     auto slot = slots_.find(round_);
@@ -395,7 +395,7 @@ void Client::RequestStop() {
 }
 
 absl::Status Client::Leave() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   while (!finish_) news_.Wait(&mutex_);
   return ExitCodeOf(finish_->first) == 0 ? absl::OkStatus() : EndStatus();
 }
@@ -405,12 +405,12 @@ void Client::Quit(const std::string& why) {
   Command([this](ClientCore&, absl::Time) {
     observer_->OnFinish(Code::kFailed, "left");
   });
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   while (!finish_) news_.Wait(&mutex_);
 }
 
 Code Client::code() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return finish_ ? finish_->first : Code::kOk;
 }
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "common/mutex.h"
 #include "common/buffer_pool.h"
 #include "common/clock.h"
 #include "common/sampler.h"
@@ -151,7 +151,7 @@ class Client {
   int64_t overflowed_ = 0;  // values of this round
 
   // Between the two.
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::function<void(ClientCore&, absl::Time)>> commands_
       ABSL_GUARDED_BY(mutex_);
   bool admitted_ ABSL_GUARDED_BY(mutex_) = false;
@@ -164,7 +164,7 @@ class Client {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // kEnd was given out
   std::optional<std::pair<Code, std::string>> finish_ ABSL_GUARDED_BY(mutex_);
   int64_t wanted_chunk_ ABSL_GUARDED_BY(mutex_) = -1;  // what Fetch waits for
-  absl::CondVar news_;
+  CondVar news_;
 
   std::atomic<bool> stop_{false}, quit_{false};
   std::unique_ptr<Observer> observer_;

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -40,18 +40,19 @@ TEST(InlineExecutorTest, WhatIsSubmittedByADoneIsDoneNextTime) {
 class Bell {
  public:
   void Ring() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++rings_;
+    rang_.SignalAll();
   }
   void WaitFor(int rings) {
-    absl::MutexLock lock(&mutex_);
-    const auto enough = [this, rings]() { return rings_ >= rings; };
-    EXPECT_TRUE(
-        mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(30)));
+    MutexLock lock(&mutex_);
+    while (rings_ < rings)
+      ASSERT_TRUE(rang_.WaitFor(&mutex_, absl::Seconds(30)));
   }
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar rang_;
   int rings_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "common/log.h"
+#include "common/mutex.h"
 #include "common/wire.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,7 +35,7 @@ class FakeServers {
 
   // ---- For the transport.
   net::ConnectionId Connect(const std::string& address) {
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     const net::ConnectionId id = ++last_id_;
     servers_[id] = address == "sim://0" ? 0 : 1;
     events_.push_back({net::Event::Kind::kUp, id, "", {}, ""});
@@ -45,7 +45,7 @@ class FakeServers {
             const Payload& payload) {
     absl::StatusOr<Message> message = Decode(header, payload, WireLimits());
     ASSERT_TRUE(message.ok()) << message.status();
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     if (auto* hello = std::get_if<HelloMessage>(&message->body)) {
       return OnHello(id, *hello);
     }
@@ -55,22 +55,21 @@ class FakeServers {
     heard_.push_back({servers_[id], *std::move(message)});
   }
   absl::Status Poll(absl::Duration timeout, std::vector<net::Event>* events) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &FakeServers::HasNews),
-                            timeout);
+    Lock lock(this);
+    Await(timeout, [this] { return woken_ || !events_.empty(); });
     woken_ = false;
     events->swap(events_);
     events_.clear();
     return broken_;
   }
   void Wake() {
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     woken_ = true;
   }
 
   // ---- For the test.
   void Say(int server, uint16_t link, Body body) {
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     Answer(IdOf(server, link), std::move(body));
   }
   // Every weight of chunk c of a version is 100 version + c.
@@ -105,7 +104,7 @@ class FakeServers {
     Say(0, 0, ByeMessage{code, words});
   }
   void BreakTransport() {
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     broken_ = absl::InternalError("no more sockets");
     woken_ = true;
   }
@@ -114,16 +113,8 @@ class FakeServers {
   // servers that got them.
   template <typename M>
   std::vector<std::pair<int, M>> Wait(size_t count) {
-    struct Args {
-      FakeServers* self;
-      size_t count;
-    } args{this, count};
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(
-        absl::Condition(
-            +[](Args* a) { return a->self->template Count<M>() >= a->count; },
-            &args),
-        absl::Seconds(20));
+    Lock lock(this);
+    Await(kLongWait, [this, count] { return Count<M>() >= count; });
     std::vector<std::pair<int, M>> all;
     for (const auto& [server, message] : heard_) {
       if (auto* m = std::get_if<M>(&message.body)) all.push_back({server, *m});
@@ -132,33 +123,47 @@ class FakeServers {
     return all;
   }
   void WaitForAHello() {
-    absl::MutexLock lock(&mutex_);
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(
-        absl::Condition(
-            +[](FakeServers* s) { return !s->unanswered_.empty(); }, this),
-        absl::Seconds(20)));
+    Lock lock(this);
+    EXPECT_TRUE(Await(kLongWait, [this] { return !unanswered_.empty(); }));
   }
   // The hellos so far, and all that follow.
   void AnswerNow() {
-    absl::MutexLock lock(&mutex_);
+    Lock lock(this);
     answer = true;
     for (const auto& [id, hello] : std::exchange(unanswered_, {}))
       OnHello(id, hello);
   }
   // Waits until every link has been opened.
   void WaitForLinks() {
-    absl::MutexLock lock(&mutex_);
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(
-                                            +[](FakeServers* s) {
-                                              return s->links_.size() ==
-                                                     2 * static_cast<size_t>(
-                                                             s->map_.servers());
-                                            },
-                                            this),
-                                        absl::Seconds(20)));
+    Lock lock(this);
+    EXPECT_TRUE(Await(kLongWait, [this] {
+      return links_.size() == 2 * static_cast<size_t>(map_.servers());
+    }));
   }
 
  private:
+  static constexpr absl::Duration kLongWait = absl::Seconds(20);
+
+  // Wakes whoever waits for what may have changed under it.
+  class Lock {
+   public:
+    explicit Lock(FakeServers* servers)
+        : servers_(servers), lock_(&servers->mutex_) {}
+    ~Lock() { servers_->changed_.SignalAll(); }
+
+   private:
+    FakeServers* const servers_;
+    MutexLock lock_;
+  };
+  // With a lock. False: it does not hold after this time.
+  template <typename Condition>
+  bool Await(absl::Duration time, Condition condition) {
+    const absl::Time end = absl::Now() + time;
+    while (!condition()) {
+      if (!changed_.WaitFor(&mutex_, end - absl::Now())) return condition();
+    }
+    return true;
+  }
   template <typename M>
   size_t Count() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     size_t count = 0;
@@ -167,7 +172,6 @@ class FakeServers {
     }
     return count;
   }
-  bool HasNews() const { return woken_ || !events_.empty(); }
   net::ConnectionId IdOf(int server, uint16_t link) {
     return links_[{server, link}];
   }
@@ -193,7 +197,8 @@ class FakeServers {
 
   const ShardMap map_;
   const DType wire_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar changed_;
   Encoder encoder_;
   bool woken_ = false;
   absl::Status broken_;
