@@ -112,7 +112,7 @@ class Lead {
   };
   struct PlannedIn {  // the answer to MakePlan
     uint64_t round = 0;
-    absl::StatusOr<rules::Plan> plan;
+    rules::Plan plan;
   };
   struct HashIn {
     Peer peer;
@@ -247,8 +247,7 @@ class Lead {
     std::optional<double> scale;
     // Under a rule on distances.
     std::map<int, ShardReportMessage> reports;  // by server
-    std::vector<int> whole;  // who is whole on every shard, once all reported
-    bool deciding = false;   // who takes part is settled: no Close any more
+    bool deciding = false;  // who takes part is settled: no Close any more
     std::optional<rules::Plan> plan;  // what was sent
     std::vector<Member> members;
     RoundFacts facts;

@@ -110,23 +110,17 @@ void Lead::TryDecide(uint64_t round, OpenRound& open) {
                   .Keep(PositionsIn(report.workers, workers)));
   }
   open.reports.clear();
-  open.whole.assign(workers.begin(), workers.end());
-  effects_.push_back(MakePlan{round, open.whole, sum.finite(), sum.Round()});
+  effects_.push_back(MakePlan{
+      round, {workers.begin(), workers.end()}, sum.finite(), sum.Round()});
 }
 
 void Lead::On(PlannedIn& event) {
   OpenRound* open = Find(event.round);
   if (open == nullptr || !open->deciding || open->plan) return;
-  if (event.plan.ok())
-    return Decide(event.round, *open, *std::move(event.plan));
-  // So many abstained that the limits fail for the others. They do not come
-  // back, so there is nothing to wait for.
-  rules::Plan bad;
-  bad.workers = open->whole;
-  bad.mixes = true;
-  bad.bad = true;
-  bad.why_bad = std::string(event.plan.status().message());
-  Decide(event.round, *open, std::move(bad));
+  // Also if its limits failed. Every member has had its say in this round: who
+  // abstained, was proven faulty, or was closed out as the reports came sends
+  // nothing more for it, so there is nothing to wait for and the round is bad.
+  Decide(event.round, *open, std::move(event.plan));
 }
 
 void Lead::Decide(uint64_t round, OpenRound& open, rules::Plan plan) {
@@ -152,7 +146,7 @@ void Lead::AddPlan(const OpenRound& open, RoundRecord* record) {
     std::erase(record->participants, worker);
     // More than f at once are not liars: then something is wrong with the
     // training itself.
-    if (plan.bad) continue;
+    if (!plan.blames()) continue;
     last_left_out_.push_back(worker);
     ++summary_.left_out[worker];
     StrikeFaulty(record->round, worker, left.why);
@@ -220,9 +214,9 @@ void Lead::Suspect(const OpenRound& open, RoundRecord* record) {
     left_out[record->participants[i]] =
         weighed ? std::clamp(1 - n * record->weights[i], 0.0, 1.0) : 0;
   }
-  const bool bad = open.plan && open.plan->bad;
+  const bool blames = !open.plan || open.plan->blames();
   for (const auto& left : record->left_out) {
-    if (!bad || left.reason == RoundRecord::Reason::kMissing)
+    if (blames || left.reason == RoundRecord::Reason::kMissing)
       left_out[left.worker] = 1;
   }
   for (const Member& member : open.members) {

@@ -43,11 +43,7 @@ std::shared_ptr<const rules::Plan> ServerNode::PlanFor(
   for (const Contribution& c : work.rows)
     facts.workers.push_back(static_cast<int>(c.worker));
   facts.f = config_.job.byzantine;
-  absl::StatusOr<rules::Plan> plan = rules::MakePlan(chain_, facts);
-  if (plan.ok()) return std::make_shared<const rules::Plan>(*std::move(plan));
-  rules::Plan none;
-  none.bad = true;
-  return std::make_shared<const rules::Plan>(std::move(none));
+  return std::make_shared<const rules::Plan>(rules::MakePlan(chain_, facts));
 }
 
 ReduceReport ServerNode::RunMean(const Work& work,
@@ -194,10 +190,9 @@ void ServerNode::Apply(Round::Carry& effect) {
 void ServerNode::Apply(Lead::MakePlan& effect) {
   struct Making {
     Lead::MakePlan facts;
-    absl::StatusOr<rules::Plan> plan;
+    rules::Plan plan;
   };
-  auto work = std::make_shared<Making>(
-      Making{std::move(effect), absl::UnknownError("no plan yet")});
+  auto work = std::make_shared<Making>(Making{std::move(effect), {}});
   parts_.reducer->Submit(
       [this, work] {
         const Lead::MakePlan& f = work->facts;

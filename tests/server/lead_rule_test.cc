@@ -186,6 +186,38 @@ TEST_F(LeadRuleTest, TooManyAbstentionsMakeABadRound) {
   EXPECT_THAT(Warnings(done), HasSubstr("round 0 is bad"));
 }
 
+// What proves a worker faulty counts also when no round comes of it.
+TEST_F(LeadRuleTest, WhoIsProvenFaultyIsStruckThoughTheLimitsFail) {
+  Begin(RuleJob("krum", 0, 1, 3));
+  ShardReportMessage report = ReportOf(0, {0, 1, 2});
+  report.finite[1] = false;
+  const auto effects = t_->Do(Lead::ReportIn{0, std::move(report)});
+  const auto decisions =
+      Told<DecisionMessage>(Plan(TheOne<Lead::MakePlan>(effects)));
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_TRUE(decisions[0].bad);
+  EXPECT_TRUE(ToPlan(decisions[0]).ok());
+  const LeadEffects done = t_->FinishRound(0, {0, 1, 2});
+  const RoundRecord record = TheOne<Lead::Record>(done).record;
+  EXPECT_THAT(record.why_bad, HasSubstr("krum with f=0 needs at least 3"));
+  ASSERT_EQ(record.left_out.size(), 1u);
+  EXPECT_EQ(record.left_out[0].worker, 1u);
+  EXPECT_THAT(record.participants, ElementsAre(0, 2));
+  EXPECT_THAT(Warnings(done), HasSubstr("worker 1 sent a value that is not "
+                                        "finite (strike 1)"));
+  EXPECT_NEAR(record.suspicion[1].rate, 0.02, 1e-12);
+}
+
+TEST_F(LeadRuleTest, ATrustedWorkerThatAbstainsMakesABadRound) {
+  Begin(RuleJob("monna(4)", 1, 1, 5));
+  EXPECT_TRUE(Decide(0, {0, 1, 2, 3}).bad);
+  const RoundRecord record =
+      TheOne<Lead::Record>(t_->FinishRound(0, {0, 1, 2, 3})).record;
+  EXPECT_THAT(record.why_bad, HasSubstr("monna's pivot, worker 4"));
+  EXPECT_THAT(record.abstained, ElementsAre(4));
+  EXPECT_THAT(record.left_out, IsEmpty());
+}
+
 TEST_F(LeadRuleTest, BadRoundsInARowEndTheJob) {
   LeadConfig config = RuleJob("krum", 1, 1, 5);
   config.job.max_bad_rounds = 2;
