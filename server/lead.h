@@ -252,6 +252,8 @@ class Lead {
     std::vector<Member> members;
     RoundFacts facts;
   };
+  // Who was proven faulty in a round, by what, in words.
+  using Faulty = std::map<uint32_t, std::string>;
   struct PendingSnapshot {
     uint64_t epoch = 0, position = 0;  // where it continues
     std::map<Peer, SnapshotDoneMessage> done;
@@ -331,11 +333,12 @@ class Lead {
   void TryDecide(uint64_t round, OpenRound& open);
   std::vector<uint32_t> Reported(const OpenRound& open) const;
   void Decide(uint64_t round, OpenRound& open, rules::Plan plan);
-  void AddPlan(const OpenRound& open, RoundRecord* record);
+  void AddPlan(const OpenRound& open, RoundRecord* record, Faulty* faulty);
   void AddAbstained(const OpenRound& open, RoundRecord* record) const;
-  void AddBadValues(const OpenRound& open, RoundRecord* record);
-  void Suspect(const OpenRound& open, RoundRecord* record);
-  void StrikeFaulty(uint64_t round, uint32_t worker, const std::string& why);
+  void AddBadValues(const OpenRound& open, RoundRecord* record, Faulty* faulty);
+  void Suspect(const OpenRound& open, const Faulty& faulty,
+               RoundRecord* record);
+  void StrikeFaulty(uint64_t round, const Faulty& faulty);
   std::vector<RoundRecord::Suspicion> Suspects() const;
 
   // lead_end.cc: snapshots, hashes and the end.

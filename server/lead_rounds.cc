@@ -162,9 +162,11 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   AddWholeShards(open, in, &record);
   const std::vector<uint32_t> away = AddLeftOut(open, in, &record);
   AddAbstained(open, &record);
-  AddPlan(open, &record);
-  AddBadValues(open, &record);
-  Suspect(open, &record);
+  Faulty faulty;
+  AddPlan(open, &record, &faulty);
+  AddBadValues(open, &record, &faulty);
+  StrikeFaulty(round, faulty);
+  Suspect(open, faulty, &record);
   JudgeBadRound(record, FirstBad(open));
   effects_.push_back(Record{std::move(record)});
   for (uint32_t worker : away) {
