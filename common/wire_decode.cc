@@ -142,6 +142,7 @@ struct Unpacker {
         m.round(), m.loss_sum(), m.correct(), m.samples(), {}};
     if (m.phases() == nullptr || m.phases()->size() != kPhases)
       return Bad("a report without its phases");
+    if (!std::isfinite(done.loss_sum)) return Bad("a loss that is no number");
     for (int i = 0; i < kPhases; ++i) {
       const float seconds = m.phases()->Get(i);
       done.phases[i] = std::isfinite(seconds) && seconds >= 0 ? seconds : 0;

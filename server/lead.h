@@ -407,6 +407,7 @@ class Lead {
   struct LossPoint {
     double loss_sum = 0;
     uint64_t samples = 0;
+    IdSet from;  // who has reported
   };
   std::map<uint64_t, LossPoint> losses_;  // by round, the last 20
   std::vector<std::pair<absl::Time, uint64_t>>

@@ -176,6 +176,12 @@ void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link,
                      "a message that only the lead takes");
   if (auto* done = std::get_if<RoundDoneMessage>(&message.body);
       done != nullptr && worker) {
+    if (done->samples > static_cast<uint64_t>(config_.job.batch)) {
+      return Violation(
+          connection, Code::kBadSamples,
+          absl::StrCat("reports ", done->samples, " samples; --batch is ",
+                       config_.job.batch));
+    }
     Feed(Lead::RoundDoneIn{link.peer.id, *done});
   } else if (auto* hash = std::get_if<VersionHashMessage>(&message.body)) {
     Feed(Lead::HashIn{link.peer, *hash});

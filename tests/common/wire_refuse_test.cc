@@ -250,6 +250,14 @@ TEST(WireRefuseTest, RoundReportsWithoutTheirPhases) {
                 "phases");
 }
 
+TEST(WireRefuseTest, LossesThatAreNoNumber) {
+  for (double loss : {kNan, kInf, -kInf}) {
+    RoundDoneMessage done;
+    done.loss_sum = loss;
+    ExpectRefused(Decoded(Encoded(done).first), "loss");
+  }
+}
+
 TEST(WireRefuseTest, ScalesThatAreNone) {
   const auto scale = [](double value) {
     return Decoded(Header(fbs::Body::Scale, [&](auto& b) {
