@@ -87,6 +87,10 @@ class Lead {
     Peer peer;
     std::string words;
   };
+  struct CannotIn {  // a server cannot go on
+    int server = 0;
+    std::string words;
+  };
   struct StopIn {  // somebody was asked to stop: the job stops
     std::string who;
   };
@@ -139,10 +143,11 @@ class Lead {
     Code code = Code::kProtocol;
   };
   struct TickIn {};
-  using Event = std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn,
-                             CompleteIn, ShardDoneIn, NormIn, ReportIn,
-                             PlannedIn, HashIn, RoundDoneIn, SnapshotDoneIn,
-                             CommittedIn, EvalReportIn, StrikeIn, TickIn>;
+  using Event =
+      std::variant<HelloIn, PingIn, LeaveIn, CannotIn, StopIn, LoadedIn,
+                   CompleteIn, ShardDoneIn, NormIn, ReportIn, PlannedIn, HashIn,
+                   RoundDoneIn, SnapshotDoneIn, CommittedIn, EvalReportIn,
+                   StrikeIn, TickIn>;
 
   // Effects. Those to peers go over their control connection; to server 0 they
   // are local.
@@ -264,6 +269,7 @@ class Lead {
   void On(HelloIn& event);
   void On(PingIn& event);
   void On(LeaveIn& event);
+  void On(CannotIn& event);
   void On(StopIn& event);
   void On(LoadedIn& event);
   void On(CompleteIn& event);

@@ -131,7 +131,11 @@ void ServerNode::Apply(Round::ReportDistances& effect) {
 
 void ServerNode::Apply(Round::RefuseDecision& effect) {
   ++refusals_[Code::kProtocol];
-  Log(true, absl::StrCat("round ", effect.round, ": ", effect.words));
+  const std::string words =
+      absl::StrCat("round ", effect.round, ": ", effect.words);
+  Log(true, words);
+  // This shard cannot do the round, and the lead would wait for it for ever.
+  TellLead(LeaveMessage{words});
 }
 
 void ServerNode::Apply(Round::TakeSnapshot& effect) {

@@ -270,7 +270,7 @@ void ServerNode::OnServerMessage(int server, Message& message) {
     return Feed(Lead::StopIn{absl::StrCat(NameOf(peer), " ", m->words)});
   }
   if (auto* m = std::get_if<LeaveMessage>(&message.body))
-    return Feed(Lead::LeaveIn{peer, m->words});
+    return Feed(Lead::CannotIn{server, m->words});
   ++refusals_[Code::kProtocol];
 }
 

@@ -301,6 +301,18 @@ TEST(LeadEndTest, ReportsWithoutSamplesAndOldOnesAreIgnored) {
   EXPECT_EQ(t.lead().GetProgress(t.now()).accuracy, 0.5);
 }
 
+// It would wait for that shard for ever.
+TEST(LeadEndTest, AServerThatCannotGoOnEndsTheJob) {
+  LeadTesting t(JobOf(2, 2, 30));
+  t.Gather();
+  const LeadEffects effects = t.Do(Lead::CannotIn{1, "round 0: no such row"});
+  const auto summary = TheOne<Lead::Finish>(effects).summary;
+  EXPECT_EQ(summary.code, Code::kFailed);
+  EXPECT_EQ(summary.words, "server 1 cannot go on: round 0: no such row");
+  ASSERT_EQ(Told<ByeMessage>(effects).size(), 1u);
+  EXPECT_EQ(Told<ByeMessage>(effects)[0].words, summary.words);
+}
+
 // ---- Summary and progress ---------------------------------------------------
 
 TEST(LeadSummaryTest, AddsUpWhatWasDone) {
