@@ -85,11 +85,6 @@ void Lead::On(StopIn& event) {
   StopSoon(Code::kOk, absl::StrCat("stopped as asked: ", event.who));
 }
 
-void Lead::On(StrikeIn& event) {
-  Warn(absl::StrCat("worker ", event.worker,
-                    " broke the rules: ", NameOf(event.code)));
-}
-
 void Lead::On(RoundDoneIn& event) {
   const RoundDoneMessage& m = event.message;
   if (m.round >= until_) return;  // a round that nobody may have begun

@@ -138,16 +138,11 @@ class Lead {
     uint32_t evaluator = 0;
     EvalReportMessage message;
   };
-  struct StrikeIn {
-    uint32_t worker = 0;
-    Code code = Code::kProtocol;
-  };
   struct TickIn {};
-  using Event =
-      std::variant<HelloIn, PingIn, LeaveIn, CannotIn, StopIn, LoadedIn,
-                   CompleteIn, ShardDoneIn, NormIn, ReportIn, PlannedIn, HashIn,
-                   RoundDoneIn, SnapshotDoneIn, CommittedIn, EvalReportIn,
-                   StrikeIn, TickIn>;
+  using Event = std::variant<HelloIn, PingIn, LeaveIn, CannotIn, StopIn,
+                             LoadedIn, CompleteIn, ShardDoneIn, NormIn,
+                             ReportIn, PlannedIn, HashIn, RoundDoneIn,
+                             SnapshotDoneIn, CommittedIn, EvalReportIn, TickIn>;
 
   // Effects. Those to peers go over their control connection; to server 0 they
   // are local.
@@ -282,7 +277,6 @@ class Lead {
   void On(SnapshotDoneIn& event);
   void On(CommittedIn& event);
   void On(EvalReportIn& event);
-  void On(StrikeIn& event);
   void On(TickIn& event);
 
   // lead_admit.cc: who is in the job.
@@ -341,6 +335,8 @@ class Lead {
   void Decide(uint64_t round, OpenRound& open, rules::Plan plan);
   void AddPlan(const OpenRound& open, RoundRecord* record, Faulty* faulty);
   void AddAbstained(const OpenRound& open, RoundRecord* record) const;
+  void AddStrikes(const OpenRound& open, RoundRecord* record,
+                  Faulty* faulty) const;
   void AddBadValues(const OpenRound& open, RoundRecord* record, Faulty* faulty);
   void Suspect(const OpenRound& open, const Faulty& faulty,
                RoundRecord* record);

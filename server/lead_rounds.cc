@@ -165,6 +165,7 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   Faulty faulty;
   AddPlan(open, &record, &faulty);
   AddBadValues(open, &record, &faulty);
+  AddStrikes(open, &record, &faulty);
   StrikeFaulty(round, faulty);
   Suspect(open, faulty, &record);
   JudgeBadRound(record, FirstBad(open));

@@ -215,6 +215,27 @@ void Lead::AddBadValues(const OpenRound& open, RoundRecord* record,
       first >= 0 && config_.describe ? config_.describe(first) : "nowhere");
 }
 
+// What servers saw of the protocol broken, which no honest worker does.
+void Lead::AddStrikes(const OpenRound& open, RoundRecord* record,
+                      Faulty* faulty) const {
+  std::map<std::pair<uint32_t, Code>, uint64_t> counts;
+  for (const auto& [server, done] : open.done) {
+    for (const auto& s : done.strikes) {
+      if (s.worker < static_cast<uint32_t>(config_.job.workers))
+        counts[{s.worker, s.code}] += s.count;
+    }
+  }
+  Faulty words;
+  for (const auto& [who, count] : counts) {
+    const auto& [worker, code] = who;
+    record->strikes.push_back({worker, code, count});
+    std::string& why = words[worker];
+    absl::StrAppend(&why, why.empty() ? "broke the rules: " : ", ",
+                    NameOf(code));
+  }
+  faulty->merge(words);
+}
+
 // One a worker and round, whatever it did.
 void Lead::StrikeFaulty(uint64_t round, const Faulty& faulty) {
   for (const auto& [worker, why] : faulty) {

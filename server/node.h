@@ -136,6 +136,7 @@ class ServerNode {
                   const std::string& words);
   void Violation(net::ConnectionId connection, Code code,
                  const std::string& words);
+  void CountStrike(uint32_t worker, Code code) { ++struck_[{worker, code}]; }
   void Forget(net::ConnectionId connection);
   std::vector<bool> LocalsOn(uint16_t link) const;
   uint16_t LinkOf(int64_t local) const;
@@ -219,6 +220,8 @@ class ServerNode {
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;
   std::map<int64_t, ExactSum>
       norms_;  // by local chunk, while a clipped round is being reduced
+  std::map<std::pair<uint32_t, Code>, uint64_t>
+      struck_;  // workers' violations since the last ShardDone
   std::optional<ShardDistances> distances_;  // while a round is being measured
 
   absl::flat_hash_map<net::ConnectionId, Link> links_;

@@ -123,8 +123,7 @@ void ServerNode::Violation(net::ConnectionId connection, Code code,
   Log(true,
       absl::StrCat(NameOf(link.peer), ": ", words, " (", NameOf(code), ")"));
   Send(connection, link.session, RefuseMessage{code, words});
-  if (lead_ && link.peer.role == Role::kWorker)
-    Feed(Lead::StrikeIn{link.peer.id, code});
+  if (link.peer.role == Role::kWorker) CountStrike(link.peer.id, code);
   if (++strikes_[connection] < kStrikes) return;
   Forget(connection);
   parts_.transport->Close(connection);

@@ -343,6 +343,40 @@ TEST_F(LeadRuleTest, ARuleThatPicksOneAccusesNobody) {
   EXPECT_THAT(t_->lead().GetProgress(t_->now()).suspects, IsEmpty());
 }
 
+// Any server may see the protocol broken; a round counts once.
+TEST_F(LeadRuleTest, StrikesOfEveryServerAreAccountedFor) {
+  Begin(RuleJob("median", 1, 2, 5));
+  const auto done_with = [&](int server,
+                             std::vector<ShardDoneMessage::Strike> strikes) {
+    ShardDoneMessage done;
+    done.participants = {0, 1, 2, 3, 4};
+    done.strikes = std::move(strikes);
+    return t_->Do(Lead::ShardDoneIn{server, std::move(done)});
+  };
+  done_with(0, {{3, Code::kOverCredit, 2}});
+  const LeadEffects effects =
+      done_with(1, {{1, Code::kBadSamples, 1},
+                    {3, Code::kEquivocation, 1},
+                    {3, Code::kOverCredit, 5},
+                    {9, Code::kProtocol, 1}});  // there is no such worker
+  const RoundRecord record = TheOne<Lead::Record>(effects).record;
+  ASSERT_EQ(record.strikes.size(), 3u);
+  EXPECT_EQ(record.strikes[0].worker, 1u);
+  EXPECT_EQ(record.strikes[0].code, Code::kBadSamples);
+  EXPECT_EQ(record.strikes[1].code, Code::kEquivocation);
+  EXPECT_EQ(record.strikes[2].worker, 3u);
+  EXPECT_EQ(record.strikes[2].code, Code::kOverCredit);
+  EXPECT_EQ(record.strikes[2].count, 7u);
+  EXPECT_THAT(Warnings(effects),
+              HasSubstr("round 0: worker 3 broke the rules: equivocation, "
+                        "over_credit (strike 1)"));
+  ASSERT_EQ(record.suspicion.size(), 5u);
+  EXPECT_NEAR(record.suspicion[1].rate, 0.02, 1e-12);
+  EXPECT_NEAR(record.suspicion[3].rate, 0.02, 1e-12);
+  EXPECT_EQ(record.suspicion[0].rate, 0);
+  EXPECT_THAT(record.participants, ElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST_F(LeadRuleTest, SuspicionGrowsOnWhoIsLeftOut) {
   where_ = {1, 2, 3, 4, 1e9};
   Begin(RuleJob("cge", 1, 1, 5, 1000));
