@@ -103,7 +103,10 @@ void ServerNode::Handle(net::Event event, absl::Time now) {
 
 void ServerNode::Tick(absl::Time now) {
   now_ = now;
-  while (parts_.reducer->RunDone() + parts_.writer->RunDone() > 0) Drain();
+  while (parts_.reducer->RunDone() + parts_.writer->RunDone() +
+             Planner().RunDone() >
+         0)
+    Drain();
   if (outcome_) return;
   if (lead_ && now >= lead_->NextDeadline()) Feed(Lead::TickIn{});
   if (round_ && now >= round_->NextDeadline()) Feed(Round::TickIn{});

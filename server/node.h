@@ -60,6 +60,9 @@ struct ServerNodeParts {
   Logger* logger = nullptr;
   Trace* trace = nullptr;  // may be null
   std::function<uint64_t()> random;
+  // Runs the lead's plans, which may take seconds over hundreds of workers:
+  // longer than others wait for a ping. Null: the reducer does.
+  Executor* planner = nullptr;
 };
 
 // What a user of the node may want to hear (the lead only).
@@ -188,6 +191,10 @@ class ServerNode {
   void TellSelf(const Body& body);  // the lead to its own shard
   void OnLease(const Lease& lease);
   void OnDecision(const DecisionMessage& decision);
+
+  Executor& Planner() const {
+    return parts_.planner != nullptr ? *parts_.planner : *parts_.reducer;
+  }
 
   // node_reduce.cc: the arithmetic.
   struct Work;
