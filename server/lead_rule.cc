@@ -39,16 +39,6 @@ std::map<uint32_t, double> LackOfWeight(const RoundRecord& record) {
   return lack;
 }
 
-std::vector<int> PositionsIn(const std::vector<uint32_t>& all,
-                             const std::vector<uint32_t>& some) {
-  std::vector<int> positions;
-  for (uint32_t worker : some) {
-    const auto at = std::lower_bound(all.begin(), all.end(), worker);
-    positions.push_back(static_cast<int>(at - all.begin()));
-  }
-  return positions;
-}
-
 }  // namespace
 
 // ---- Who is enough
@@ -126,7 +116,7 @@ void Lead::TryDecide(uint64_t round, OpenRound& open) {
   rules::PartialDistances sum(static_cast<int>(workers.size()));
   for (const auto& [server, report] : open.reports) {
     sum.Merge(rules::PartialDistances(*report.sums, report.finite)
-                  .Keep(PositionsIn(report.workers, workers)));
+                  .Keep(rules::PositionsOf(report.workers, workers)));
   }
   open.reports.clear();
   effects_.push_back(MakePlan{
