@@ -317,7 +317,13 @@ class Lead {
   static int64_t FirstBad(const OpenRound& open);
   void JudgeBadRound(const RoundRecord& record, int64_t first);
   void CheckDeadlines();
+  bool HasSilentShard(const OpenRound& open) const;
+  static std::vector<uint32_t> MissingFrom(const OpenRound& open,
+                                           const IdSet& complete);
+  bool IsQuorumOver(const IdSet& complete);
+  void NameSlowWorkers(const std::vector<uint32_t>& missing);
   void NameSlowServers();
+  void WarnOfWaiting(const std::vector<std::string>& whom);
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);
   void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
                   const std::string& why);

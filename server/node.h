@@ -128,6 +128,7 @@ class ServerNode {
                uint64_t token);
   void OnPeerMessage(net::ConnectionId connection, const Link& link,
                      Message& message);
+  bool OnRoundMessage(const Link& link, Body& body);
   void OnPush(const Link& link, PushMessage& push);
   void OnNeedWeights(const Link& link, NeedWeightsMessage& need);
   void OnServerMessage(int server, Message& message);
