@@ -197,6 +197,11 @@ struct ShardDoneMessage {
     uint32_t worker = 0;
     uint64_t values = 0;
   };
+  struct Strike {  // how often a worker broke the rules of the protocol
+    uint32_t worker = 0;
+    Code code = Code::kProtocol;
+    uint64_t count = 0;
+  };
   uint64_t round = 0;
   std::vector<uint32_t> participants;
   std::vector<Exception> exceptions;
@@ -205,6 +210,9 @@ struct ShardDoneMessage {
   int64_t first_bad = -1;
   bool carried = false;
   uint64_t bytes_pushed = 0, bytes_published = 0;  // of this server so far
+  // On this server since it told of the round before, one for each worker and
+  // code, in that order.
+  std::vector<Strike> strikes;
 };
 struct NormMessage {
   uint64_t round = 0;

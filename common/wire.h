@@ -11,6 +11,8 @@
 
 namespace parapet {
 
+class ShardMap;
+
 inline constexpr uint32_t kProtocolVersion = 1;
 
 // What a decoder accepts, worked out from the job before any peer is heard.
@@ -25,6 +27,9 @@ struct WireLimits {
   size_t lease_rounds = 64;
   uint32_t max_compared = 512;  // workers in a ShardReport or a Decision
 };
+
+// Those of a job with these chunks: none is larger, and server 0 has the most.
+WireLimits LimitsFor(const ShardMap& map);
 
 // Turns messages into frames. Keeps one buffer, so that a message costs no
 // allocation of its own. Not thread-safe.

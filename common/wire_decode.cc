@@ -142,6 +142,7 @@ struct Unpacker {
         m.round(), m.loss_sum(), m.correct(), m.samples(), {}};
     if (m.phases() == nullptr || m.phases()->size() != kPhases)
       return Bad("a report without its phases");
+    if (!std::isfinite(done.loss_sum)) return Bad("a loss that is no number");
     for (int i = 0; i < kPhases; ++i) {
       const float seconds = m.phases()->Get(i);
       done.phases[i] = std::isfinite(seconds) && seconds >= 0 ? seconds : 0;
@@ -282,8 +283,27 @@ absl::StatusOr<Body> Unpacker::LeaseNote() const {
   return LeaseMessage{std::move(lease)};
 }
 
+// Codes of which a worker can be struck, one after the other.
+absl::Status UnpackStrikes(const fbs::ShardBody& body, const WireLimits& limits,
+                           ShardDoneMessage* done) {
+  if (body.strikes() == nullptr) return absl::OkStatus();
+  for (const fbs::StrikeFact* s : *body.strikes()) {
+    const auto code = static_cast<Code>(s->code());
+    if (s->worker() > limits.max_id || s->count() == 0 || code == Code::kOk ||
+        code > Code::kStopped)
+      return Bad("an impossible strike");
+    if (!done->strikes.empty()) {
+      const ShardDoneMessage::Strike& last = done->strikes.back();
+      if (std::pair(s->worker(), code) <= std::pair(last.worker, last.code))
+        return Bad("strikes out of order");
+    }
+    done->strikes.push_back({s->worker(), code, s->count()});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
-  const size_t most = 1024 + 64 * (size_t{limits.max_id} + 1);
+  const size_t most = 1024 + 256 * (size_t{limits.max_id} + 1);
   if (payload.size() > most) return Bad("a shard's report is too long");
   const AlignedCopy bytes(payload.data(), payload.size());
   const auto* body = VerifiedRoot<fbs::ShardBody>(bytes, kMaxTables);
@@ -309,6 +329,7 @@ absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
       done.bad.push_back({b->worker(), b->values()});
     }
   }
+  PARAPET_RETURN_IF_ERROR(UnpackStrikes(*body, limits, &done));
   done.bad_coordinates = body->bad_coordinates();
   done.first_bad = body->first_bad();
   done.carried = body->carried();

@@ -88,9 +88,14 @@ Payload PackShard(const ShardDoneMessage& m) {
   std::vector<fbs::BadFact> bad;
   for (const auto& b : m.bad) bad.emplace_back(b.worker, b.values);
   const auto packed_bad = builder.CreateVectorOfStructs(bad);
-  builder.Finish(fbs::CreateShardBody(
-      builder, participants, packed_exceptions, packed_bad, m.bad_coordinates,
-      m.first_bad, m.carried, m.bytes_pushed, m.bytes_published));
+  std::vector<fbs::StrikeFact> strikes;
+  for (const auto& s : m.strikes)
+    strikes.emplace_back(s.worker, static_cast<uint16_t>(s.code), s.count);
+  const auto packed_strikes = builder.CreateVectorOfStructs(strikes);
+  builder.Finish(fbs::CreateShardBody(builder, participants, packed_exceptions,
+                                      packed_bad, m.bad_coordinates,
+                                      m.first_bad, m.carried, m.bytes_pushed,
+                                      m.bytes_published, packed_strikes));
   return Finish(builder);
 }
 

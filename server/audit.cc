@@ -58,6 +58,9 @@ json RecordJson(const RoundRecord& r) {
       ListOf(r.bad_values, [](const auto& b) -> nlohmann::json {
         return {{"worker", b.worker}, {"values", b.values}};
       });
+  line["strikes"] = ListOf(r.strikes, [](const auto& s) -> nlohmann::json {
+    return {{"worker", s.worker}, {"code", NameOf(s.code)}, {"count", s.count}};
+  });
   line["stages"] = ListOf(r.stages, StageJson);
   line["suspicion"] = ListOf(r.suspicion, [](const auto& s) -> nlohmann::json {
     return {{"worker", s.worker}, {"rate", s.rate}};
@@ -183,6 +186,28 @@ absl::Status ReadOfWorkers(const json& from, RoundRecord* record) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Code> CodeOf(const std::string& name) {
+  for (auto code = Code::kProtocol; code <= Code::kStopped;
+       code = static_cast<Code>(static_cast<int>(code) + 1)) {
+    if (name == NameOf(code)) return code;
+  }
+  return Bad("code");
+}
+
+absl::Status ReadStrikes(const json& from, RoundRecord* record) {
+  if (!from.contains("strikes")) return absl::OkStatus();
+  PARAPET_ASSIGN_OR_RETURN(const json* list, Array(from, "strikes"));
+  for (const json& object : *list) {
+    ShardDoneMessage::Strike& s = record->strikes.emplace_back();
+    PARAPET_ASSIGN_OR_RETURN(s.worker, Id(object, "worker"));
+    PARAPET_ASSIGN_OR_RETURN(const std::string code,
+                             JsonString(object, "code"));
+    PARAPET_ASSIGN_OR_RETURN(s.code, CodeOf(code));
+    PARAPET_ASSIGN_OR_RETURN(s.count, JsonUint(object, "count"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRecord(const json& from, RoundRecord* record) {
   PARAPET_ASSIGN_OR_RETURN(record->round, JsonUint(from, "round"));
   PARAPET_ASSIGN_OR_RETURN(record->rule, JsonString(from, "rule"));
@@ -199,6 +224,7 @@ absl::Status ReadRecord(const json& from, RoundRecord* record) {
   PARAPET_RETURN_IF_ERROR(ReadLeftOut(from, record));
   PARAPET_RETURN_IF_ERROR(ReadExceptions(from, record));
   PARAPET_RETURN_IF_ERROR(ReadStages(from, record));
+  PARAPET_RETURN_IF_ERROR(ReadStrikes(from, record));
   return ReadOfWorkers(from, record);
 }
 

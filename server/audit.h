@@ -45,6 +45,8 @@ struct RoundRecord {
       exceptions;  // reduced with a worker that was left out afterwards
   std::vector<ShardDoneMessage::Bad>
       bad_values;  // not finite, left out at their coordinates only
+  // What servers saw of the protocol broken since the round before.
+  std::vector<ShardDoneMessage::Strike> strikes;
   uint64_t bad_coordinates = 0;
   bool carried = false;  // nobody took part on some shard
   std::string why_bad;   // the round is bad; empty: it is not
@@ -63,12 +65,14 @@ const char* NameOf(RoundRecord::Reason reason);  // "not_finite"
 //    "left_out": [{"worker": 2, "reason": "absurd", "why": "sent ..."}],
 //    "abstained": [], "exceptions": [{"server": 0, "worker": 4,
 //    "first_turn": 0, "last_turn": 2}], "bad_values": [{"worker": 1, "values":
-//    3}], "bad_coordinates": 0, "carried": false, "why_bad": "",
+//    3}], "strikes": [{"worker": 1, "code": "over_credit", "count": 2}],
+//    "bad_coordinates": 0, "carried": false, "why_bad": "",
 //    "weights": [0.3, ...], "stages": [{"stage": "nnm", "rows": [0, 1, 3],
 //    "buckets": false, "scores": [], "selected": [], "trust": []}, ...],
 //    "suspicion": [{"worker": 0, "rate": 0.02}, ...]}
 // or, where the disk could not keep up, {"lost": 7}: so many rounds have no
-// line here. Readers ignore members that they do not know. Scores that are not
+// line here. Readers ignore members that they do not know; lines of older
+// releases have no strikes. Scores that are not
 // finite are null in JSON and read back as NaN.
 std::string AuditLine(const RoundRecord& record);  // without the line's end
 std::string AuditLostLine(uint64_t rounds);

@@ -85,15 +85,17 @@ void Lead::On(StopIn& event) {
   StopSoon(Code::kOk, absl::StrCat("stopped as asked: ", event.who));
 }
 
-void Lead::On(StrikeIn& event) {
-  Warn(absl::StrCat("worker ", event.worker,
-                    " broke the rules: ", NameOf(event.code)));
-}
-
 void Lead::On(RoundDoneIn& event) {
   const RoundDoneMessage& m = event.message;
   if (m.round >= until_) return;  // a round that nobody may have begun
+  // Of a round so old that nobody knows whether it was reported before; or more
+  // than a worker can have been given.
+  const bool old =
+      losses_.size() == kLossRounds && m.round < losses_.begin()->first;
+  if (old || m.samples > static_cast<uint64_t>(config_.job.batch)) return;
   LossPoint& point = losses_[m.round];
+  if (point.from.Contains(event.worker)) return;  // told again
+  point.from.Insert(event.worker);
   point.loss_sum += m.loss_sum;
   point.samples += m.samples;
   while (losses_.size() > kLossRounds) losses_.erase(losses_.begin());

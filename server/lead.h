@@ -87,6 +87,10 @@ class Lead {
     Peer peer;
     std::string words;
   };
+  struct CannotIn {  // a server cannot go on
+    int server = 0;
+    std::string words;
+  };
   struct StopIn {  // somebody was asked to stop: the job stops
     std::string who;
   };
@@ -112,7 +116,7 @@ class Lead {
   };
   struct PlannedIn {  // the answer to MakePlan
     uint64_t round = 0;
-    absl::StatusOr<rules::Plan> plan;
+    rules::Plan plan;
   };
   struct HashIn {
     Peer peer;
@@ -134,15 +138,11 @@ class Lead {
     uint32_t evaluator = 0;
     EvalReportMessage message;
   };
-  struct StrikeIn {
-    uint32_t worker = 0;
-    Code code = Code::kProtocol;
-  };
   struct TickIn {};
-  using Event = std::variant<HelloIn, PingIn, LeaveIn, StopIn, LoadedIn,
-                             CompleteIn, ShardDoneIn, NormIn, ReportIn,
-                             PlannedIn, HashIn, RoundDoneIn, SnapshotDoneIn,
-                             CommittedIn, EvalReportIn, StrikeIn, TickIn>;
+  using Event = std::variant<HelloIn, PingIn, LeaveIn, CannotIn, StopIn,
+                             LoadedIn, CompleteIn, ShardDoneIn, NormIn,
+                             ReportIn, PlannedIn, HashIn, RoundDoneIn,
+                             SnapshotDoneIn, CommittedIn, EvalReportIn, TickIn>;
 
   // Effects. Those to peers go over their control connection; to server 0 they
   // are local.
@@ -247,12 +247,13 @@ class Lead {
     std::optional<double> scale;
     // Under a rule on distances.
     std::map<int, ShardReportMessage> reports;  // by server
-    std::vector<int> whole;  // who is whole on every shard, once all reported
-    bool deciding = false;   // who takes part is settled: no Close any more
+    bool deciding = false;  // who takes part is settled: no Close any more
     std::optional<rules::Plan> plan;  // what was sent
     std::vector<Member> members;
     RoundFacts facts;
   };
+  // Who was proven faulty in a round, by what, in words.
+  using Faulty = std::map<uint32_t, std::string>;
   struct PendingSnapshot {
     uint64_t epoch = 0, position = 0;  // where it continues
     std::map<Peer, SnapshotDoneMessage> done;
@@ -263,6 +264,7 @@ class Lead {
   void On(HelloIn& event);
   void On(PingIn& event);
   void On(LeaveIn& event);
+  void On(CannotIn& event);
   void On(StopIn& event);
   void On(LoadedIn& event);
   void On(CompleteIn& event);
@@ -275,7 +277,6 @@ class Lead {
   void On(SnapshotDoneIn& event);
   void On(CommittedIn& event);
   void On(EvalReportIn& event);
-  void On(StrikeIn& event);
   void On(TickIn& event);
 
   // lead_admit.cc: who is in the job.
@@ -316,7 +317,13 @@ class Lead {
   static int64_t FirstBad(const OpenRound& open);
   void JudgeBadRound(const RoundRecord& record, int64_t first);
   void CheckDeadlines();
+  bool HasSilentShard(const OpenRound& open) const;
+  static std::vector<uint32_t> MissingFrom(const OpenRound& open,
+                                           const IdSet& complete);
+  bool IsQuorumOver(const IdSet& complete);
+  void NameSlowWorkers(const std::vector<uint32_t>& missing);
   void NameSlowServers();
+  void WarnOfWaiting(const std::vector<std::string>& whom);
   IdSet CompleteEverywhere(uint64_t round, OpenRound& open);
   void CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,
                   const std::string& why);
@@ -332,11 +339,14 @@ class Lead {
   void TryDecide(uint64_t round, OpenRound& open);
   std::vector<uint32_t> Reported(const OpenRound& open) const;
   void Decide(uint64_t round, OpenRound& open, rules::Plan plan);
-  void AddPlan(const OpenRound& open, RoundRecord* record);
+  void AddPlan(const OpenRound& open, RoundRecord* record, Faulty* faulty);
   void AddAbstained(const OpenRound& open, RoundRecord* record) const;
-  void AddBadValues(const OpenRound& open, RoundRecord* record);
-  void Suspect(const OpenRound& open, RoundRecord* record);
-  void StrikeFaulty(uint64_t round, uint32_t worker, const std::string& why);
+  void AddStrikes(const OpenRound& open, RoundRecord* record,
+                  Faulty* faulty) const;
+  void AddBadValues(const OpenRound& open, RoundRecord* record, Faulty* faulty);
+  void Suspect(const OpenRound& open, const Faulty& faulty,
+               RoundRecord* record);
+  void StrikeFaulty(uint64_t round, const Faulty& faulty);
   std::vector<RoundRecord::Suspicion> Suspects() const;
 
   // lead_end.cc: snapshots, hashes and the end.
@@ -405,6 +415,7 @@ class Lead {
   struct LossPoint {
     double loss_sum = 0;
     uint64_t samples = 0;
+    IdSet from;  // who has reported
   };
   std::map<uint64_t, LossPoint> losses_;  // by round, the last 20
   std::vector<std::pair<absl::Time, uint64_t>>

@@ -236,6 +236,12 @@ void Lead::CheckEnd() {
   }
 }
 
+// Without its shard no round ends.
+void Lead::On(CannotIn& event) {
+  End(Code::kFailed,
+      absl::StrCat("server ", event.server, " cannot go on: ", event.words));
+}
+
 void Lead::End(Code code, const std::string& words) {
   if (finished_) return;
   finished_ = true;

@@ -162,9 +162,12 @@ void Lead::RecordRound(uint64_t round, const OpenRound& open) {
   AddWholeShards(open, in, &record);
   const std::vector<uint32_t> away = AddLeftOut(open, in, &record);
   AddAbstained(open, &record);
-  AddPlan(open, &record);
-  AddBadValues(open, &record);
-  Suspect(open, &record);
+  Faulty faulty;
+  AddPlan(open, &record, &faulty);
+  AddBadValues(open, &record, &faulty);
+  AddStrikes(open, &record, &faulty);
+  StrikeFaulty(round, faulty);
+  Suspect(open, faulty, &record);
   JudgeBadRound(record, FirstBad(open));
   effects_.push_back(Record{std::move(record)});
   for (uint32_t worker : away) {
@@ -247,42 +250,13 @@ void Lead::CheckDeadlines() {
   OpenRound* open = Find(version_);
   if (stage_ == Stage::kGathering || open == nullptr) return;
   if (open->deciding) return NameSlowServers();
-  const IdSet allowed = open->close ? *open->close : IdsOf(open->members);
-  for (int s = 0; s < config_.job.servers; ++s) {
-    // A shard that says nothing is slow or lost itself: that is not the
-    // workers' fault.
-    if (shard_version_[s] <= version_ && !open->complete.contains(s) &&
-        now_ < opened_ + 2 * RoundDeadline())
-      return;
-  }
+  if (HasSilentShard(*open)) return;
   const IdSet complete = CompleteEverywhere(version_, *open);
-  std::vector<uint32_t> missing;
-  for (uint32_t worker : allowed.ToVector()) {
-    if (!complete.Contains(worker)) missing.push_back(worker);
-  }
+  const std::vector<uint32_t> missing = MissingFrom(*open, complete);
   if (missing.empty()) return NameSlowServers();
-  const int quorum = config_.patience.quorum;
-  if (quorum > 0 && complete.Count() >= quorum && !quorum_since_)
-    quorum_since_ = now_;
-  const bool quorum_over =
-      quorum_since_ &&
-      now_ >= *quorum_since_ + config_.patience.quorum_deadline;
-  const bool over = quorum_over || now_ >= opened_ + RoundDeadline();
-  if (!over) {
-    if (now_ < next_patience_) return;
-    next_patience_ = now_ + config_.patience.patience;
-    std::vector<std::string> words;
-    for (uint32_t worker : missing) {
-      const Player& player = players_[{Role::kWorker, worker}];
-      words.push_back(absl::StrCat("worker ", worker, " (last in phase '",
-                                   NameOf(player.last_ping.phase),
-                                   "' of round ", player.last_ping.round, ")"));
-    }
-    return Warn(absl::StrCat("round ", version_, " has waited ",
-                             absl::FormatDuration(absl::Trunc(
-                                 now_ - opened_, absl::Milliseconds(100))),
-                             " for ", absl::StrJoin(words, ", ")));
-  }
+  const bool quorum_over = IsQuorumOver(complete);
+  if (!quorum_over && now_ < opened_ + RoundDeadline())
+    return NameSlowWorkers(missing);
   if (!Enough(complete)) return TooFew(version_, complete);
   CloseRound(
       version_, *open, complete,
@@ -292,18 +266,63 @@ void Lead::CheckDeadlines() {
   quorum_since_.reset();
 }
 
+// A shard that says nothing is slow or lost itself, up to twice the deadline:
+// that is not the workers' fault.
+bool Lead::HasSilentShard(const OpenRound& open) const {
+  if (now_ >= opened_ + 2 * RoundDeadline()) return false;
+  for (const auto& [server, version] : shard_version_) {
+    if (version <= version_ && !open.complete.contains(server)) return true;
+  }
+  return false;
+}
+
+std::vector<uint32_t> Lead::MissingFrom(const OpenRound& open,
+                                        const IdSet& complete) {
+  const IdSet allowed = open.close ? *open.close : IdsOf(open.members);
+  std::vector<uint32_t> missing;
+  for (uint32_t worker : allowed.ToVector()) {
+    if (!complete.Contains(worker)) missing.push_back(worker);
+  }
+  return missing;
+}
+
+// Notes when the quorum was first complete.
+bool Lead::IsQuorumOver(const IdSet& complete) {
+  const int quorum = config_.patience.quorum;
+  if (quorum > 0 && complete.Count() >= quorum && !quorum_since_)
+    quorum_since_ = now_;
+  return quorum_since_ &&
+         now_ >= *quorum_since_ + config_.patience.quorum_deadline;
+}
+
+void Lead::NameSlowWorkers(const std::vector<uint32_t>& missing) {
+  if (now_ < next_patience_) return;
+  std::vector<std::string> words;
+  for (uint32_t worker : missing) {
+    const PingMessage& ping = players_[{Role::kWorker, worker}].last_ping;
+    words.push_back(absl::StrCat("worker ", worker, " (last in phase '",
+                                 NameOf(ping.phase), "' of round ", ping.round,
+                                 ")"));
+  }
+  WarnOfWaiting(words);
+}
+
 // Every worker is complete: the round is the servers' to end.
 void Lead::NameSlowServers() {
   if (now_ < next_patience_) return;
-  next_patience_ = now_ + config_.patience.patience;
   std::vector<std::string> words;
   for (const auto& [server, version] : shard_version_) {
     if (version <= version_) words.push_back(absl::StrCat("server ", server));
   }
+  WarnOfWaiting(words);
+}
+
+void Lead::WarnOfWaiting(const std::vector<std::string>& whom) {
+  next_patience_ = now_ + config_.patience.patience;
   Warn(absl::StrCat("round ", version_, " has waited ",
                     absl::FormatDuration(
                         absl::Trunc(now_ - opened_, absl::Milliseconds(100))),
-                    " for ", absl::StrJoin(words, ", ")));
+                    " for ", absl::StrJoin(whom, ", ")));
 }
 
 void Lead::CloseRound(uint64_t round, OpenRound& open, const IdSet& workers,

@@ -1,6 +1,7 @@
 // The lead: what the rule makes of a round, and the account of it.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,22 +13,30 @@ namespace {
 
 // Suspicion is an average over about so many rounds.
 constexpr double kSuspicionRounds = 50;
-// Below this nobody is shown as suspect.
+// Nobody is shown as suspect below the one, or less than the other above the
+// median of all workers: a rule that picks one vector, like krum, leaves out
+// honest workers nearly always too.
 constexpr double kSuspect = 0.5;
+constexpr double kAboveMedian = 0.25;
 
 // Whether a number is worth a line: the first few, then ever fewer.
 bool IsWorthALine(uint64_t count) {
   return count <= 3 || (count & (count - 1)) == 0;
 }
 
-std::vector<int> PositionsIn(const std::vector<uint32_t>& all,
-                             const std::vector<uint32_t>& some) {
-  std::vector<int> positions;
-  for (uint32_t worker : some) {
-    const auto at = std::lower_bound(all.begin(), all.end(), worker);
-    positions.push_back(static_cast<int>(at - all.begin()));
+// What each participant's weight lacks to an equal share of all that the
+// participants have: some rules give a part to zero or the previous aggregate,
+// for which nobody is to blame. 0 where nothing was weighed.
+std::map<uint32_t, double> LackOfWeight(const RoundRecord& record) {
+  const auto n = static_cast<double>(record.participants.size());
+  const double all =
+      std::accumulate(record.weights.begin(), record.weights.end(), 0.0);
+  std::map<uint32_t, double> lack;
+  for (size_t i = 0; i < record.participants.size(); ++i) {
+    lack[record.participants[i]] =
+        all > 0 ? std::clamp(1 - n * record.weights[i] / all, 0.0, 1.0) : 0;
   }
-  return positions;
+  return lack;
 }
 
 }  // namespace
@@ -107,26 +116,20 @@ void Lead::TryDecide(uint64_t round, OpenRound& open) {
   rules::PartialDistances sum(static_cast<int>(workers.size()));
   for (const auto& [server, report] : open.reports) {
     sum.Merge(rules::PartialDistances(*report.sums, report.finite)
-                  .Keep(PositionsIn(report.workers, workers)));
+                  .Keep(rules::PositionsOf(report.workers, workers)));
   }
   open.reports.clear();
-  open.whole.assign(workers.begin(), workers.end());
-  effects_.push_back(MakePlan{round, open.whole, sum.finite(), sum.Round()});
+  effects_.push_back(MakePlan{
+      round, {workers.begin(), workers.end()}, sum.finite(), sum.Round()});
 }
 
 void Lead::On(PlannedIn& event) {
   OpenRound* open = Find(event.round);
   if (open == nullptr || !open->deciding || open->plan) return;
-  if (event.plan.ok())
-    return Decide(event.round, *open, *std::move(event.plan));
-  // So many abstained that the limits fail for the others. They do not come
-  // back, so there is nothing to wait for.
-  rules::Plan bad;
-  bad.workers = open->whole;
-  bad.mixes = true;
-  bad.bad = true;
-  bad.why_bad = std::string(event.plan.status().message());
-  Decide(event.round, *open, std::move(bad));
+  // Also if its limits failed. Every member has had its say in this round: who
+  // abstained, was proven faulty, or was closed out as the reports came sends
+  // nothing more for it, so there is nothing to wait for and the round is bad.
+  Decide(event.round, *open, std::move(event.plan));
 }
 
 void Lead::Decide(uint64_t round, OpenRound& open, rules::Plan plan) {
@@ -137,7 +140,7 @@ void Lead::Decide(uint64_t round, OpenRound& open, rules::Plan plan) {
 // ---- The account
 // --------------------------------------------------------------------------------
 
-void Lead::AddPlan(const OpenRound& open, RoundRecord* record) {
+void Lead::AddPlan(const OpenRound& open, RoundRecord* record, Faulty* faulty) {
   if (!open.plan) return;
   const rules::Plan& plan = *open.plan;
   record->why_bad = plan.why_bad;
@@ -152,10 +155,10 @@ void Lead::AddPlan(const OpenRound& open, RoundRecord* record) {
     std::erase(record->participants, worker);
     // More than f at once are not liars: then something is wrong with the
     // training itself.
-    if (plan.bad) continue;
+    if (!plan.blames()) continue;
     last_left_out_.push_back(worker);
     ++summary_.left_out[worker];
-    StrikeFaulty(record->round, worker, left.why);
+    (*faulty)[worker] = left.why;
   }
   std::sort(record->left_out.begin(), record->left_out.end(),
             [](const auto& a, const auto& b) { return a.worker < b.worker; });
@@ -179,7 +182,8 @@ void Lead::AddAbstained(const OpenRound& open, RoundRecord* record) const {
   }
 }
 
-void Lead::AddBadValues(const OpenRound& open, RoundRecord* record) {
+void Lead::AddBadValues(const OpenRound& open, RoundRecord* record,
+                        Faulty* faulty) {
   std::map<uint32_t, uint64_t> bad;
   for (const auto& [server, done] : open.done) {
     for (const auto& b : done.bad) bad[b.worker] += b.values;
@@ -191,7 +195,7 @@ void Lead::AddBadValues(const OpenRound& open, RoundRecord* record) {
   const size_t most = f > 0 ? f : open.members.size() / 2;
   for (const auto& [worker, values] : bad) {
     if (bad.size() > most) break;
-    StrikeFaulty(record->round, worker, "sent values that are not finite");
+    faulty->emplace(worker, "sent values that are not finite");
   }
   if (record->bad_coordinates == 0) return;
   const int64_t first = FirstBad(open);
@@ -201,30 +205,49 @@ void Lead::AddBadValues(const OpenRound& open, RoundRecord* record) {
       first >= 0 && config_.describe ? config_.describe(first) : "nowhere");
 }
 
-void Lead::StrikeFaulty(uint64_t round, uint32_t worker,
-                        const std::string& why) {
-  const uint64_t strikes = ++summary_.strikes[worker];
-  if (!IsWorthALine(strikes)) return;
-  Warn(absl::StrCat("round ", round, ": worker ", worker, " ", why, " (strike ",
-                    strikes, ")"));
+// What servers saw of the protocol broken, which no honest worker does.
+void Lead::AddStrikes(const OpenRound& open, RoundRecord* record,
+                      Faulty* faulty) const {
+  std::map<std::pair<uint32_t, Code>, uint64_t> counts;
+  for (const auto& [server, done] : open.done) {
+    for (const auto& s : done.strikes) {
+      if (s.worker < static_cast<uint32_t>(config_.job.workers))
+        counts[{s.worker, s.code}] += s.count;
+    }
+  }
+  Faulty words;
+  for (const auto& [who, count] : counts) {
+    const auto& [worker, code] = who;
+    record->strikes.push_back({worker, code, count});
+    std::string& why = words[worker];
+    absl::StrAppend(&why, why.empty() ? "broke the rules: " : ", ",
+                    NameOf(code));
+  }
+  faulty->merge(words);
+}
+
+// One a worker and round, whatever it did.
+void Lead::StrikeFaulty(uint64_t round, const Faulty& faulty) {
+  for (const auto& [worker, why] : faulty) {
+    const uint64_t strikes = ++summary_.strikes[worker];
+    if (!IsWorthALine(strikes)) continue;
+    Warn(absl::StrCat("round ", round, ": worker ", worker, " ", why,
+                      " (strike ", strikes, ")"));
+  }
 }
 
 // How much each member was left out of this round goes into its moving rate:
-// all of it if it was left out; under a rule on distances what its weight lacks
-// to an equal share.
-void Lead::Suspect(const OpenRound& open, RoundRecord* record) {
-  std::map<uint32_t, double> left_out;
-  const bool weighed = !record->weights.empty();
-  const auto n = static_cast<double>(record->participants.size());
-  for (size_t i = 0; i < record->participants.size(); ++i) {
-    left_out[record->participants[i]] =
-        weighed ? std::clamp(1 - n * record->weights[i], 0.0, 1.0) : 0;
-  }
-  const bool bad = open.plan && open.plan->bad;
+// all of it if it was left out or proven faulty; under a rule on distances what
+// its weight lacks to an equal share.
+void Lead::Suspect(const OpenRound& open, const Faulty& faulty,
+                   RoundRecord* record) {
+  std::map<uint32_t, double> left_out = LackOfWeight(*record);
+  const bool blames = !open.plan || open.plan->blames();
   for (const auto& left : record->left_out) {
-    if (!bad || left.reason == RoundRecord::Reason::kMissing)
+    if (blames || left.reason == RoundRecord::Reason::kMissing)
       left_out[left.worker] = 1;
   }
+  for (const auto& [worker, why] : faulty) left_out[worker] = 1;
   for (const Member& member : open.members) {
     Player& player = players_[{Role::kWorker, member.id}];
     if (const auto it = left_out.find(member.id); it != left_out.end())
@@ -238,12 +261,17 @@ void Lead::Suspect(const OpenRound& open, RoundRecord* record) {
 std::vector<RoundRecord::Suspicion> Lead::Suspects() const {
   std::vector<RoundRecord::Suspicion> suspects;
   for (const auto& [peer, player] : players_) {
-    if (peer.role == Role::kWorker && player.suspicion >= kSuspect)
+    if (peer.role == Role::kWorker)
       suspects.push_back({peer.id, player.suspicion});
   }
+  if (suspects.empty()) return suspects;
   std::stable_sort(
       suspects.begin(), suspects.end(),
       [](const auto& a, const auto& b) { return a.rate > b.rate; });
+  // Liars are fewer than half, so the (lower) median is an honest worker's.
+  const double median = suspects[suspects.size() / 2].rate;
+  const double least = std::max(kSuspect, median + kAboveMedian);
+  std::erase_if(suspects, [&](const auto& s) { return s.rate < least; });
   const auto most = static_cast<size_t>(std::max(1, config_.job.byzantine));
   if (suspects.size() > most) suspects.resize(most);
   return suspects;

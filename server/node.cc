@@ -33,14 +33,6 @@ LeadConfig MakeLeadConfig(const ServerNodeConfig& config, const Layout& layout,
   return lead;
 }
 
-WireLimits MakeLimits(const ShardMap& map) {
-  WireLimits limits;
-  limits.chunk_payload =
-      static_cast<size_t>(std::min(map.chunk_elements(), map.elements()) * 4);
-  limits.max_locals = std::max<int64_t>(map.ChunksOf(0), 1);
-  return limits;
-}
-
 }  // namespace
 
 ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
@@ -52,7 +44,7 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       map_(map),
       parts_(std::move(parts)),
       hooks_(std::move(hooks)),
-      limits_(MakeLimits(map)),
+      limits_(LimitsFor(map)),
       now_(now),
       lead_heard_(now),
       lead_retry_(now),
@@ -103,7 +95,10 @@ void ServerNode::Handle(net::Event event, absl::Time now) {
 
 void ServerNode::Tick(absl::Time now) {
   now_ = now;
-  while (parts_.reducer->RunDone() + parts_.writer->RunDone() > 0) Drain();
+  while (parts_.reducer->RunDone() + parts_.writer->RunDone() +
+             Planner().RunDone() >
+         0)
+    Drain();
   if (outcome_) return;
   if (lead_ && now >= lead_->NextDeadline()) Feed(Lead::TickIn{});
   if (round_ && now >= round_->NextDeadline()) Feed(Round::TickIn{});

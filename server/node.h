@@ -60,6 +60,9 @@ struct ServerNodeParts {
   Logger* logger = nullptr;
   Trace* trace = nullptr;  // may be null
   std::function<uint64_t()> random;
+  // Runs the lead's plans, which may take seconds over hundreds of workers:
+  // longer than others wait for a ping. Null: the reducer does.
+  Executor* planner = nullptr;
 };
 
 // What a user of the node may want to hear (the lead only).
@@ -125,6 +128,7 @@ class ServerNode {
                uint64_t token);
   void OnPeerMessage(net::ConnectionId connection, const Link& link,
                      Message& message);
+  bool OnRoundMessage(const Link& link, Body& body);
   void OnPush(const Link& link, PushMessage& push);
   void OnNeedWeights(const Link& link, NeedWeightsMessage& need);
   void OnServerMessage(int server, Message& message);
@@ -136,6 +140,7 @@ class ServerNode {
                   const std::string& words);
   void Violation(net::ConnectionId connection, Code code,
                  const std::string& words);
+  void CountStrike(uint32_t worker, Code code) { ++struck_[{worker, code}]; }
   void Forget(net::ConnectionId connection);
   std::vector<bool> LocalsOn(uint16_t link) const;
   uint16_t LinkOf(int64_t local) const;
@@ -188,6 +193,10 @@ class ServerNode {
   void OnLease(const Lease& lease);
   void OnDecision(const DecisionMessage& decision);
 
+  Executor& Planner() const {
+    return parts_.planner != nullptr ? *parts_.planner : *parts_.reducer;
+  }
+
   // node_reduce.cc: the arithmetic.
   struct Work;
   bool MeanOnly() const;
@@ -219,6 +228,8 @@ class ServerNode {
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;
   std::map<int64_t, ExactSum>
       norms_;  // by local chunk, while a clipped round is being reduced
+  std::map<std::pair<uint32_t, Code>, uint64_t>
+      struck_;  // workers' violations since the last ShardDone
   std::optional<ShardDistances> distances_;  // while a round is being measured
 
   absl::flat_hash_map<net::ConnectionId, Link> links_;

@@ -97,6 +97,7 @@ void ServerNode::Apply(Round::Strike& effect) {
       ConnectionOf({Role::kWorker, effect.worker}, 0);
   if (connection != 0) return Violation(connection, effect.code, effect.words);
   ++refusals_[effect.code];
+  CountStrike(effect.worker, effect.code);
   Log(true, absl::StrCat("worker ", effect.worker, ": ", effect.words, " (",
                          NameOf(effect.code), ")"));
 }
@@ -114,6 +115,8 @@ void ServerNode::Apply(Round::ReportDone& effect) {
   distances_.reset();
   effect.message.bytes_pushed = bytes_pushed_;
   effect.message.bytes_published = bytes_published_;
+  for (const auto& [who, count] : std::exchange(struck_, {}))
+    effect.message.strikes.push_back({who.first, who.second, count});
   TellLead(std::move(effect.message));
 }
 
@@ -131,7 +134,11 @@ void ServerNode::Apply(Round::ReportDistances& effect) {
 
 void ServerNode::Apply(Round::RefuseDecision& effect) {
   ++refusals_[Code::kProtocol];
-  Log(true, absl::StrCat("round ", effect.round, ": ", effect.words));
+  const std::string words =
+      absl::StrCat("round ", effect.round, ": ", effect.words);
+  Log(true, words);
+  // This shard cannot do the round, and the lead would wait for it for ever.
+  TellLead(LeaveMessage{words});
 }
 
 void ServerNode::Apply(Round::TakeSnapshot& effect) {

@@ -13,6 +13,28 @@ namespace {
 // A connection that broke the rules so often is closed.
 constexpr int kStrikes = 10;
 
+// What a worker or an evaluator tells the lead; nothing if such a peer has no
+// business to.
+std::optional<Lead::Event> EventFor(const Peer& peer, Body& body) {
+  const bool worker = peer.role == Role::kWorker;
+  if (auto* done = std::get_if<RoundDoneMessage>(&body);
+      done != nullptr && worker)
+    return Lead::RoundDoneIn{peer.id, *done};
+  if (auto* hash = std::get_if<VersionHashMessage>(&body))
+    return Lead::HashIn{peer, *hash};
+  if (auto* leave = std::get_if<LeaveMessage>(&body))
+    return Lead::LeaveIn{peer, leave->words};
+  if (auto* stopping = std::get_if<StoppingMessage>(&body))
+    return Lead::StopIn{absl::StrCat(NameOf(peer), " ", stopping->words)};
+  if (auto* snapshot = std::get_if<SnapshotDoneMessage>(&body);
+      snapshot != nullptr && worker)
+    return Lead::SnapshotDoneIn{peer, *snapshot};
+  if (auto* report = std::get_if<EvalReportMessage>(&body);
+      report != nullptr && !worker)
+    return Lead::EvalReportIn{peer.id, *report};
+  return std::nullopt;
+}
+
 }  // namespace
 
 void ServerNode::OnMessage(net::ConnectionId connection, Message message) {
@@ -123,8 +145,7 @@ void ServerNode::Violation(net::ConnectionId connection, Code code,
   Log(true,
       absl::StrCat(NameOf(link.peer), ": ", words, " (", NameOf(code), ")"));
   Send(connection, link.session, RefuseMessage{code, words});
-  if (lead_ && link.peer.role == Role::kWorker)
-    Feed(Lead::StrikeIn{link.peer.id, code});
+  if (link.peer.role == Role::kWorker) CountStrike(link.peer.id, code);
   if (++strikes_[connection] < kStrikes) return;
   Forget(connection);
   parts_.transport->Close(connection);
@@ -153,46 +174,42 @@ net::ConnectionId ServerNode::ConnectionOf(const Peer& peer,
 
 void ServerNode::OnPeerMessage(net::ConnectionId connection, const Link& link,
                                Message& message) {
-  const bool worker = link.peer.role == Role::kWorker;
-  if (auto* push = std::get_if<PushMessage>(&message.body);
-      push != nullptr && worker && round_) {
-    return OnPush(link, *push);
-  }
-  if (auto* need = std::get_if<NeedWeightsMessage>(&message.body);
-      need != nullptr && link.link > 0 && round_) {
-    return OnNeedWeights(link, *need);
-  }
+  if (round_ && OnRoundMessage(link, message.body)) return;
   if (auto* ping = std::get_if<PingMessage>(&message.body)) {
     Send(connection, link.session, PongMessage{ping->nonce, version()});
     if (lead_) Feed(Lead::PingIn{link.peer, *ping});
     return;
   }
-  if (auto* abstain = std::get_if<AbstainMessage>(&message.body);
-      abstain != nullptr && worker && round_) {
-    return Feed(Round::AbstainIn{link.peer.id, abstain->round});
-  }
   if (!lead_)
     return Violation(connection, Code::kProtocol,
                      "a message that only the lead takes");
   if (auto* done = std::get_if<RoundDoneMessage>(&message.body);
-      done != nullptr && worker) {
-    Feed(Lead::RoundDoneIn{link.peer.id, *done});
-  } else if (auto* hash = std::get_if<VersionHashMessage>(&message.body)) {
-    Feed(Lead::HashIn{link.peer, *hash});
-  } else if (auto* leave = std::get_if<LeaveMessage>(&message.body)) {
-    Feed(Lead::LeaveIn{link.peer, leave->words});
-  } else if (auto* stopping = std::get_if<StoppingMessage>(&message.body)) {
-    Feed(Lead::StopIn{absl::StrCat(NameOf(link.peer), " ", stopping->words)});
-  } else if (auto* snapshot = std::get_if<SnapshotDoneMessage>(&message.body);
-             snapshot != nullptr && worker) {
-    Feed(Lead::SnapshotDoneIn{link.peer, *snapshot});
-  } else if (auto* report = std::get_if<EvalReportMessage>(&message.body);
-             report != nullptr && !worker) {
-    Feed(Lead::EvalReportIn{link.peer.id, *report});
-  } else {
-    Violation(connection, Code::kProtocol,
-              "a message that makes no sense here");
+      done != nullptr &&
+      done->samples > static_cast<uint64_t>(config_.job.batch)) {
+    return Violation(connection, Code::kBadSamples,
+                     absl::StrCat("reports ", done->samples,
+                                  " samples; --batch is ", config_.job.batch));
   }
+  if (std::optional<Lead::Event> event = EventFor(link.peer, message.body))
+    return Feed(*std::move(event));
+  Violation(connection, Code::kProtocol, "a message that makes no sense here");
+}
+
+// What any server takes for its rounds; false if it is something else.
+bool ServerNode::OnRoundMessage(const Link& link, Body& body) {
+  const bool worker = link.peer.role == Role::kWorker;
+  if (auto* push = std::get_if<PushMessage>(&body); push != nullptr && worker) {
+    OnPush(link, *push);
+  } else if (auto* need = std::get_if<NeedWeightsMessage>(&body);
+             need != nullptr && link.link > 0) {
+    OnNeedWeights(link, *need);
+  } else if (auto* abstain = std::get_if<AbstainMessage>(&body);
+             abstain != nullptr && worker) {
+    Feed(Round::AbstainIn{link.peer.id, abstain->round});
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void ServerNode::OnPush(const Link& link, PushMessage& push) {
@@ -264,7 +281,7 @@ void ServerNode::OnServerMessage(int server, Message& message) {
     return Feed(Lead::StopIn{absl::StrCat(NameOf(peer), " ", m->words)});
   }
   if (auto* m = std::get_if<LeaveMessage>(&message.body))
-    return Feed(Lead::LeaveIn{peer, m->words});
+    return Feed(Lead::CannotIn{server, m->words});
   ++refusals_[Code::kProtocol];
 }
 

@@ -43,11 +43,7 @@ std::shared_ptr<const rules::Plan> ServerNode::PlanFor(
   for (const Contribution& c : work.rows)
     facts.workers.push_back(static_cast<int>(c.worker));
   facts.f = config_.job.byzantine;
-  absl::StatusOr<rules::Plan> plan = rules::MakePlan(chain_, facts);
-  if (plan.ok()) return std::make_shared<const rules::Plan>(*std::move(plan));
-  rules::Plan none;
-  none.bad = true;
-  return std::make_shared<const rules::Plan>(std::move(none));
+  return std::make_shared<const rules::Plan>(rules::MakePlan(chain_, facts));
 }
 
 ReduceReport ServerNode::RunMean(const Work& work,
@@ -190,20 +186,28 @@ void ServerNode::Apply(Round::Carry& effect) {
   Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
 }
 
-// The rule may take a while over many workers: not on the loop's thread.
+// The rule may take seconds over many workers. What it needs is copied: the
+// thread may outlive this node.
 void ServerNode::Apply(Lead::MakePlan& effect) {
   struct Making {
+    rules::Chain chain;
+    int f = 0;
+    uint64_t secret = 0;
     Lead::MakePlan facts;
-    absl::StatusOr<rules::Plan> plan;
+    rules::Plan plan;
   };
-  auto work = std::make_shared<Making>(
-      Making{std::move(effect), absl::UnknownError("no plan yet")});
-  parts_.reducer->Submit(
-      [this, work] {
-        const Lead::MakePlan& f = work->facts;
+  auto work = std::make_shared<Making>(Making{chain_,
+                                              config_.job.byzantine,
+                                              config_.rule_secret,
+                                              std::move(effect),
+                                              {}});
+  Planner().Submit(
+      [work] {
+        const Lead::MakePlan& facts = work->facts;
         work->plan = rules::MakePlan(
-            chain_, {f.workers, f.finite, &f.distances, config_.job.byzantine,
-                     rules::SecretShuffle(config_.rule_secret, f.round)});
+            work->chain,
+            {facts.workers, facts.finite, &facts.distances, work->f,
+             rules::SecretShuffle(work->secret, facts.round)});
       },
       [this, work] {
         Feed(Lead::PlannedIn{work->facts.round, std::move(work->plan)});

@@ -207,6 +207,7 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
       flags.threads > 0 ? MakePoolExecutor(flags.threads, wake)
                         : MakeInlineExecutor();
   const std::unique_ptr<Executor> writer = MakePoolExecutor(1, wake);
+  const std::unique_ptr<Executor> planner = MakePoolExecutor(1, wake);
   ProgressPrinter progress(
       ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0));
   ServerNodeHooks hooks;
@@ -224,10 +225,11 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
     for (const std::string& words : RuleWarnings(flags.job))
       logger.warn("{}", words);
   }
-  ServerNode node(config, layout, map,
-                  {transport.get(), reducer.get(), writer.get(), device.get(),
-                   disk.get(), &logger, trace.get(), SystemRandom},
-                  hooks, clock.Now());
+  ServerNode node(
+      config, layout, map,
+      {transport.get(), reducer.get(), writer.get(), device.get(), disk.get(),
+       &logger, trace.get(), SystemRandom, planner.get()},
+      hooks, clock.Now());
   std::atomic<int> stop = 0;
   signals.OnStop([&stop, &transport](int signal) {
     stop = signal;

@@ -141,26 +141,17 @@ std::vector<LeafSums> MeasureLeaves(const Device& device,
 ShardDistances::ShardDistances(std::vector<uint32_t> workers)
     : workers_(std::move(workers)), sums_(static_cast<int>(workers_.size())) {}
 
-std::vector<int> ShardDistances::PositionsOf(
-    absl::Span<const uint32_t> workers) const {
-  std::vector<int> positions;
-  for (uint32_t worker : workers) {
-    const auto at = std::lower_bound(workers_.begin(), workers_.end(), worker);
-    positions.push_back(static_cast<int>(at - workers_.begin()));
-  }
-  return positions;
-}
-
 void ShardDistances::Add(absl::Span<const uint32_t> workers,
                          absl::Span<const LeafSums> leaves) {
-  const std::vector<int> rows = PositionsOf(workers);
+  const std::vector<int> rows = rules::PositionsOf(workers_, workers);
   for (const LeafSums& leaf : leaves)
     sums_.AddSums(rows, leaf.sums.data(), leaf.finite.data());
 }
 
 ShardReportMessage ShardDistances::Report(
     uint64_t round, const std::vector<uint32_t>& workers) const {
-  const rules::PartialDistances kept = sums_.Keep(PositionsOf(workers));
+  const rules::PartialDistances kept =
+      sums_.Keep(rules::PositionsOf(workers_, workers));
   ShardReportMessage report;
   report.round = round;
   report.workers = workers;

@@ -53,8 +53,6 @@ class ShardDistances {
                             const std::vector<uint32_t>& workers) const;
 
  private:
-  std::vector<int> PositionsOf(absl::Span<const uint32_t> workers) const;
-
   const std::vector<uint32_t> workers_;
   rules::PartialDistances sums_;
 };

@@ -187,7 +187,7 @@ class Round {
     uint64_t round = 0;
     std::vector<uint32_t> workers;
   };
-  // The lead decided what cannot be done here.
+  // The lead decided what cannot be done here: the round will never end.
   struct RefuseDecision {
     uint64_t round = 0;
     std::string words;

@@ -93,8 +93,8 @@ absl::StatusOr<Inputs> Load(Disk& disk, const Flags& flags, std::ostream& err) {
   return inputs;
 }
 
-absl::StatusOr<LocalOutcome> Compute(const Chain& chain, const Flags& flags,
-                                     const Inputs& inputs) {
+LocalOutcome Compute(const Chain& chain, const Flags& flags,
+                     const Inputs& inputs) {
   std::vector<const float*> rows;
   for (int64_t i = 0; i < inputs.n(); ++i)
     rows.push_back(&inputs.rows.values[i * inputs.d()]);
@@ -117,7 +117,7 @@ void NameLeftOut(const LocalOutcome& outcome, std::ostream& err) {
         << (report.bad_values[i] == 1 ? " coordinate" : " coordinates")
         << ": its values there are not finite\n";
   }
-  if (outcome.plan.bad)
+  if (outcome.plan.bad && !outcome.plan.limits_failed)
     err << "the round is bad, its aggregate 0: " << outcome.plan.why_bad
         << "\n";
   if (report.bad_coordinates > 0) {
@@ -212,13 +212,16 @@ int Run(Disk& disk, const Flags& flags, std::ostream& out, std::ostream& err) {
     return Say(s, kExitUsage, err);
   if (chain->links().back().name == "mean" && flags.byzantine > 0)
     err << "warning: " << chain->Warnings(n, flags.byzantine)[0] << "\n";
-  const absl::StatusOr<LocalOutcome> outcome = Compute(*chain, flags, *inputs);
-  if (!outcome.ok()) return Say(outcome.status(), kExitTooFew, err);
-  NameLeftOut(*outcome, err);
-  if (absl::Status s = Write(disk, flags, outcome->values, out); !s.ok())
+  const LocalOutcome outcome = Compute(*chain, flags, *inputs);
+  NameLeftOut(outcome, err);
+  if (outcome.plan.limits_failed) {
+    return Say(absl::FailedPreconditionError(outcome.plan.why_bad), kExitTooFew,
+               err);
+  }
+  if (absl::Status s = Write(disk, flags, outcome.values, out); !s.ok())
     return Say(s, kExitFailed, err);
   if (flags.explain)
-    out << Explain(*chain, flags, *inputs, *outcome).dump() << "\n";
+    out << Explain(*chain, flags, *inputs, outcome).dump() << "\n";
   out.flush();
   if (!out.good())
     return Say(absl::UnavailableError("standard output is closed or full"),

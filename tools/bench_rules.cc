@@ -123,12 +123,12 @@ absl::StatusOr<double> RuleSeconds(const Chain& chain,
       OnThreads(threads, [&](int t) { parts[t] = MeasureShard(round, t); });
       for (int t = 1; t < threads; ++t) parts[0].Merge(parts[t]);
     }
-    const auto plan = rules::PlanLocally(chain, round, parts[0]);
-    if (!plan.ok()) {
-      failure = plan.status();
+    const rules::Plan plan = rules::PlanLocally(chain, round, parts[0]);
+    if (plan.limits_failed) {
+      failure = absl::FailedPreconditionError(plan.why_bad);
       return;
     }
-    OnThreads(threads, [&](int t) { ApplyShard(*plan, round, t, out.data()); });
+    OnThreads(threads, [&](int t) { ApplyShard(plan, round, t, out.data()); });
   });
   if (!failure.ok()) return failure;
   return seconds;

@@ -1,22 +1,10 @@
 #include "worker/client_core.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace parapet {
-namespace {
-
-WireLimits MakeLimits(const ShardMap& map) {
-  WireLimits limits;
-  limits.chunk_payload =
-      static_cast<size_t>(std::min(map.chunk_elements(), map.elements()) * 4);
-  limits.max_locals = std::max<int64_t>(map.ChunksOf(0), 1);
-  return limits;
-}
-
-}  // namespace
 
 ClientCore::ClientCore(const SessionConfig& config, const ShardMap& map,
                        std::vector<std::string> servers,
@@ -26,7 +14,7 @@ ClientCore::ClientCore(const SessionConfig& config, const ShardMap& map,
       transport_(transport),
       observer_(observer),
       logger_(logger),
-      limits_(MakeLimits(map)),
+      limits_(LimitsFor(map)),
       session_(config, map, now),
       now_(now) {}
 

@@ -56,8 +56,8 @@ PartialDistances MeasureShard(const LocalRound& round, int shard) {
   return partial;
 }
 
-absl::StatusOr<Plan> PlanLocally(const Chain& chain, const LocalRound& round,
-                                 const PartialDistances& sum) {
+Plan PlanLocally(const Chain& chain, const LocalRound& round,
+                 const PartialDistances& sum) {
   const int n = static_cast<int>(round.rows.size());
   RoundFacts facts;
   facts.workers = round.workers;
@@ -84,14 +84,11 @@ ApplyReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
   return report;
 }
 
-absl::StatusOr<LocalOutcome> RunLocally(const Chain& chain,
-                                        const LocalRound& round) {
+LocalOutcome RunLocally(const Chain& chain, const LocalRound& round) {
   PartialDistances sum(static_cast<int>(round.rows.size()));
   for (int shard = 0; shard < round.shards && chain.needs_distances(); ++shard)
     sum.Merge(MeasureShard(round, shard));
-  absl::StatusOr<Plan> plan = PlanLocally(chain, round, sum);
-  if (!plan.ok()) return plan.status();
-  LocalOutcome outcome{*std::move(plan), {}, {}};
+  LocalOutcome outcome{PlanLocally(chain, round, sum), {}, {}};
   outcome.values.resize(round.elements);
   for (int shard = 0; shard < round.shards; ++shard) {
     AddReport(ApplyShard(outcome.plan, round, shard, outcome.values.data()), 0,

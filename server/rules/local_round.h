@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "server/rules/apply_plan.h"
 #include "server/rules/make_plan.h"
@@ -42,8 +41,8 @@ PartialDistances MeasureShard(const LocalRound& round, int shard);
 
 // What the lead makes of the sum of all shards' parts, which is not read under
 // a chain that needs no distances.
-absl::StatusOr<Plan> PlanLocally(const Chain& chain, const LocalRound& round,
-                                 const PartialDistances& sum);
+Plan PlanLocally(const Chain& chain, const LocalRound& round,
+                 const PartialDistances& sum);
 
 // Writes one shard's leaves of the aggregate to their places in `out`
 // (round.elements values). Pure as well.
@@ -51,9 +50,8 @@ ApplyReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
                        float* out);
 
 // All of it, one shard after the other. A chain that needs no distances takes
-// none. Errors are MakePlan's.
-absl::StatusOr<LocalOutcome> RunLocally(const Chain& chain,
-                                        const LocalRound& round);
+// none.
+LocalOutcome RunLocally(const Chain& chain, const LocalRound& round);
 
 }  // namespace parapet::rules
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/rng.h"
@@ -140,25 +141,30 @@ Mixing Spread(const Mixing& rows, const std::vector<int>& columns, int n) {
   return spread;
 }
 
-absl::StatusOr<Plan> PlanByCoordinate(const Chain& chain,
-                                      const RoundFacts& facts) {
+Plan LimitsFailed(Plan plan, const absl::Status& why) {
+  plan.bad = plan.limits_failed = true;
+  plan.why_bad = std::string(why.message());
+  plan.notes.clear();
+  return plan;
+}
+
+Plan PlanByCoordinate(const Chain& chain, const RoundFacts& facts) {
   const int n = static_cast<int>(facts.workers.size());
+  Plan plan;
+  plan.workers = facts.workers;
   if (absl::Status s = chain.CheckLimits(n, facts.f, "round"); !s.ok())
-    return s;
+    return LimitsFailed(std::move(plan), s);
   const Distances none(0);
   const View view{none, facts.f, facts.workers, 0, facts.shuffle};
   absl::StatusOr<Decision> decision = chain.links()[0].stage->Decide(view);
-  if (!decision.ok()) return decision.status();
-  Plan plan;
-  plan.workers = facts.workers;
+  if (!decision.ok()) return LimitsFailed(std::move(plan), decision.status());
   plan.coordinate = decision->coordinate;
   plan.notes.push_back(
       {chain.links()[0].text, facts.workers, false, {}, {}, {}});
   return plan;
 }
 
-absl::StatusOr<Plan> PlanByDistances(const Chain& chain,
-                                     const RoundFacts& facts) {
+Plan PlanByDistances(const Chain& chain, const RoundFacts& facts) {
   const int n = static_cast<int>(facts.workers.size());
   Filtered filtered = Filter(facts);
   Plan plan;
@@ -175,9 +181,11 @@ absl::StatusOr<Plan> PlanByDistances(const Chain& chain,
   }
   const int f = std::max(0, facts.f - static_cast<int>(plan.left_out.size()));
   const int kept = static_cast<int>(filtered.kept.size());
-  if (absl::Status s = chain.CheckLimits(kept, f, "round"); !s.ok()) return s;
+  if (absl::Status s = chain.CheckLimits(kept, f, "round"); !s.ok())
+    return LimitsFailed(std::move(plan), s);
   Runner runner(facts, filtered.kept, f);
-  if (absl::Status s = runner.Run(chain, plan); !s.ok()) return s;
+  if (absl::Status s = runner.Run(chain, plan); !s.ok())
+    return LimitsFailed(std::move(plan), s);
   plan.mixing = Spread(runner.rows(), filtered.kept, n);
   return plan;
 }
@@ -195,7 +203,7 @@ Shuffle SecretShuffle(uint64_t secret, uint64_t round) {
   };
 }
 
-absl::StatusOr<Plan> MakePlan(const Chain& chain, const RoundFacts& facts) {
+Plan MakePlan(const Chain& chain, const RoundFacts& facts) {
   return chain.needs_distances() ? PlanByDistances(chain, facts)
                                  : PlanByCoordinate(chain, facts);
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "server/rules/chain.h"
 #include "server/rules/plan.h"
 
@@ -37,9 +36,9 @@ struct RoundFacts {
 // one (f not below 0). If more than f are left out this way (f = 0: more than
 // half) the plan is `bad`.
 //
-// FailedPrecondition in words if the limits do not hold for who is left or the
-// trusted worker is not among them: the round must wait or the job must end.
-absl::StatusOr<Plan> MakePlan(const Chain& chain, const RoundFacts& facts);
+// It is `bad` with `limits_failed` if the limits do not hold for who is left or
+// the trusted worker is not among them; who was left out is named all the same.
+Plan MakePlan(const Chain& chain, const RoundFacts& facts);
 
 }  // namespace parapet::rules
 

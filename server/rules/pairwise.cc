@@ -112,6 +112,16 @@ void LeafDistances(absl::Span<const float* const> rows, const float* prev,
   }
 }
 
+std::vector<int> PositionsOf(absl::Span<const uint32_t> all,
+                             absl::Span<const uint32_t> some) {
+  std::vector<int> positions;
+  for (uint32_t worker : some) {
+    const auto at = std::lower_bound(all.begin(), all.end(), worker);
+    positions.push_back(static_cast<int>(at - all.begin()));
+  }
+  return positions;
+}
+
 void PartialDistances::AddLeaf(absl::Span<const float* const> rows,
                                const float* prev, int64_t elements) {
   std::vector<double> sums(sums_.size());

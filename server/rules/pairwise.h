@@ -27,6 +27,11 @@ constexpr int64_t PairCount(int n) { return int64_t{n + 2} * (n + 1) / 2; }
 void LeafDistances(absl::Span<const float* const> rows, const float* prev,
                    int64_t elements, double* sums, uint8_t* finite);
 
+// Where each of `some` is in `all`, both ascending and the one a part of the
+// other: what a subset of the workers is among the rows below.
+std::vector<int> PositionsOf(absl::Span<const uint32_t> all,
+                             absl::Span<const uint32_t> some);
+
 // The sum of leaves' distances over any part of the vector, added exactly: the
 // same bits for every order and grouping of the leaves.
 class PartialDistances {

@@ -57,8 +57,10 @@ struct StageNote {
 struct Plan {
   std::vector<int> workers;  // ids of the participants: the columns of `mixing`
                              // but the last two
-  // The round is bad: its aggregate is 0 and nobody gets a strike.
-  bool bad = false;
+  bool bad = false;          // the aggregate is 0
+  // Why it is bad: the limits do not hold for who is there and was not left
+  // out, or the trusted worker is not among them.
+  bool limits_failed = false;
   // False: `mixing` is empty and stands for the identity on the participants,
   // of whom each coordinate leaves out what is not finite. True: columns of
   // weight 0 are never read.
@@ -66,10 +68,13 @@ struct Plan {
   Mixing mixing;
   Coordinate coordinate;
 
-  // For the account. If not `bad`, each worker in `left_out` earns a strike.
+  // For the account. If it `blames`, each worker in `left_out` earns a strike.
   std::vector<LeftOut> left_out;
-  std::vector<StageNote> notes;
+  std::vector<StageNote> notes;  // none if bad
   std::string why_bad;
+
+  // False where so many were left out that something else must be wrong.
+  bool blames() const { return !bad || limits_failed; }
 
   int rows() const {
     return mixes ? mixing.rows : static_cast<int>(workers.size());

@@ -43,6 +43,9 @@ inline ShardDoneMessage SomeShardDone() {
   done.carried = true;
   done.bytes_pushed = uint64_t{1} << 50;
   done.bytes_published = 99;
+  done.strikes = {{2, Code::kEquivocation, 3},
+                  {2, Code::kOverCredit, uint64_t{1} << 40},
+                  {9, Code::kProtocol, 1}};
   return done;
 }
 

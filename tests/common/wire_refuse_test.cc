@@ -250,6 +250,14 @@ TEST(WireRefuseTest, RoundReportsWithoutTheirPhases) {
                 "phases");
 }
 
+TEST(WireRefuseTest, LossesThatAreNoNumber) {
+  for (double loss : {kNan, kInf, -kInf}) {
+    RoundDoneMessage done;
+    done.loss_sum = loss;
+    ExpectRefused(Decoded(Encoded(done).first), "loss");
+  }
+}
+
 TEST(WireRefuseTest, ScalesThatAreNone) {
   const auto scale = [](double value) {
     return Decoded(Header(fbs::Body::Scale, [&](auto& b) {
@@ -442,6 +450,25 @@ TEST(WireRefuseTest, ReportsThatNameWorkersThatCannotBe) {
   ExpectRefused(with(10, 9, 9), "impossible");
   ExpectRefused(with(9, 10, 9), "impossible");
   ExpectRefused(with(9, 9, ~uint32_t{0}), "impossible");
+}
+
+TEST(WireRefuseTest, StrikesThatCannotBe) {
+  using Strike = ShardDoneMessage::Strike;
+  const auto with = [](std::vector<Strike> strikes) {
+    ShardDoneMessage done;
+    done.strikes = std::move(strikes);
+    const auto [header, payload] = Encoded(done);
+    return Decode(header, payload, Tight()).status();
+  };
+  EXPECT_TRUE(with({{8, Code::kStopped, 1}, {9, Code::kProtocol, 7}}).ok());
+  for (const Strike& bad :
+       {Strike{10, Code::kProtocol, 1}, Strike{9, Code::kOk, 1},
+        Strike{9, static_cast<Code>(16), 1}, Strike{9, Code::kProtocol, 0}})
+    ExpectRefused(with({bad}), "impossible strike");
+  const Strike one = {4, Code::kBadChunk, 1};
+  ExpectRefused(with({one, one}), "out of order");
+  ExpectRefused(with({one, {4, Code::kProtocol, 1}}), "out of order");
+  ExpectRefused(with({one, {3, Code::kBadSamples, 1}}), "out of order");
 }
 
 }  // namespace

@@ -238,6 +238,11 @@ TEST(WireTest, ReportsOfServers) {
   EXPECT_TRUE(done.carried);
   EXPECT_EQ(done.bytes_pushed, uint64_t{1} << 50);
   EXPECT_EQ(done.bytes_published, 99u);
+  ASSERT_EQ(done.strikes.size(), 3u);
+  EXPECT_EQ(done.strikes[1].worker, 2u);
+  EXPECT_EQ(done.strikes[1].code, Code::kOverCredit);
+  EXPECT_EQ(done.strikes[1].count, uint64_t{1} << 40);
+  EXPECT_EQ(done.strikes[2].worker, 9u);
   const auto norm = TripOfSome<NormMessage>();
   EXPECT_EQ(norm.round, 8u);
   EXPECT_EQ(norm.squares.Round(), 1e300);

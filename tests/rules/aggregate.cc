@@ -31,7 +31,10 @@ absl::StatusOr<Outcome> Aggregate(const Round& round) {
   }
   local.shards = round.shards;
   local.leaf = round.leaf;
-  return RunLocally(*chain, local);
+  Outcome outcome = RunLocally(*chain, local);
+  if (outcome.plan.limits_failed)
+    return absl::FailedPreconditionError(outcome.plan.why_bad);
+  return outcome;
 }
 
 Outcome MustAggregate(const Round& round) {

@@ -151,7 +151,7 @@ TEST(CoordinateTest, SamplesWeightAMeanByItselfOnly) {
   const std::vector<double> samples = {3, 1, 8, 0};
   const auto apply = [&](const char* rule) {
     RoundFacts facts{{0, 1, 2, 3}};
-    const Plan plan = *MakePlan(*Chain::Parse(rule), facts);
+    const Plan plan = MakePlan(*Chain::Parse(rule), facts);
     std::vector<const float*> pointers = Pointers(rows);
     float out = -1;
     ApplyPlan(plan, {pointers, samples, nullptr, 1}, &out);
@@ -162,7 +162,7 @@ TEST(CoordinateTest, SamplesWeightAMeanByItselfOnly) {
 }
 
 TEST(CoordinateTest, RowsOfNoWeightAreNotRead) {
-  const Plan mean = *MakePlan(*Chain::Parse("mean"), RoundFacts{{0, 1}});
+  const Plan mean = MakePlan(*Chain::Parse("mean"), RoundFacts{{0, 1}});
   const float value = 7;
   const std::vector<const float*> rows = {nullptr, &value};
   const std::vector<double> samples = {0, 4};

@@ -128,6 +128,37 @@ TEST(PlanTest, TrustedWorkers) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// They are proven faulty, whatever becomes of the round.
+TEST(PlanTest, WhoIsLeftOutIsNamedThoughTheLimitsFail) {
+  const Rows rows = {{1, 2}, {kNan, 1}, {2, 1}};
+  const std::vector<const float*> pointers = Pointers(rows);
+  LocalRound round{pointers, 2};
+  for (const char* rule : {"krum", "monna(1)", "clip(1) + fltrust(1)"}) {
+    round.f = rule[0] == 'k' ? 0 : 1;
+    const LocalOutcome outcome = RunLocally(*Chain::Parse(rule), round);
+    const Plan& plan = outcome.plan;
+    EXPECT_TRUE(plan.bad && plan.limits_failed && plan.blames()) << rule;
+    ASSERT_EQ(plan.left_out.size(), 1u) << rule;
+    EXPECT_EQ(plan.left_out[0].worker, 1) << rule;
+    EXPECT_THAT(plan.notes, testing::IsEmpty()) << rule;
+    EXPECT_EQ(outcome.values, (std::vector<float>{0, 0})) << rule;
+    EXPECT_THAT(
+        plan.why_bad,
+        HasSubstr(rule[0] == 'k' ? "needs at least 3 workers" : "is not among"))
+        << rule;
+  }
+}
+
+TEST(PlanTest, MoreThanCanLieAreNotBlamed) {
+  const Rows rows = {{1, 2}, {kNan, 1}, {kNan, 1}};
+  const std::vector<const float*> pointers = Pointers(rows);
+  const LocalRound round{pointers, 2};
+  const Plan plan = RunLocally(*Chain::Parse("cge"), round).plan;
+  EXPECT_TRUE(plan.bad);
+  EXPECT_FALSE(plan.limits_failed || plan.blames());
+  EXPECT_EQ(plan.left_out.size(), 2u);
+}
+
 TEST(PlanTest, FltrustOfZeroVectors) {
   EXPECT_EQ(MustAggregate({"fltrust(0)", {{0, 0}, {1, 0}, {2, 2}}, 1}).values,
             (std::vector<float>{0, 0}));

@@ -24,6 +24,7 @@ RoundRecord Some() {
   record.abstained = {6};
   record.exceptions = {{1, {5, 2, 3}}};
   record.bad_values = {{1, uint64_t{1} << 40}};
+  record.strikes = {{1, Code::kEquivocation, 2}, {4, Code::kStopped, 1}};
   record.bad_coordinates = 7;
   record.carried = true;
   record.why_bad = "two of three";
@@ -58,6 +59,11 @@ TEST(AuditTest, ALineSaysAllThatIsKnownOfARound) {
   EXPECT_EQ(r.exceptions[0].what.last_turn, 3u);
   ASSERT_EQ(r.bad_values.size(), 1u);
   EXPECT_EQ(r.bad_values[0].values, uint64_t{1} << 40);
+  ASSERT_EQ(r.strikes.size(), 2u);
+  EXPECT_EQ(r.strikes[0].worker, 1u);
+  EXPECT_EQ(r.strikes[0].code, Code::kEquivocation);
+  EXPECT_EQ(r.strikes[0].count, 2u);
+  EXPECT_EQ(r.strikes[1].code, Code::kStopped);
   EXPECT_EQ(r.bad_coordinates, 7u);
   EXPECT_TRUE(r.carried);
   EXPECT_EQ(r.why_bad, "two of three");
@@ -83,6 +89,24 @@ TEST(AuditTest, WhatIsNoNumberOrNoTextIsStillALine) {
   EXPECT_TRUE(std::isnan(entry->record.stages[1].scores[0]));
   EXPECT_EQ(entry->record.stages[1].scores[1], 2);
   EXPECT_THAT(entry->record.left_out[0].why, HasSubstr("said worker 2"));
+}
+
+TEST(AuditTest, StrikesMayBeMissingButNotUnknown) {
+  std::string line = AuditLine(Some());
+  const auto replace = [](std::string text, const std::string& what,
+                          const std::string& with) {
+    return text.replace(text.find(what), what.size(), with);
+  };
+  const auto entry =
+      ParseAuditLine(replace(line, "\"strikes\":", "\"other\":"));
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  EXPECT_TRUE(entry->record.strikes.empty());
+  for (const char* other : {"\"ok\"", "\"unknown\"", "7"}) {
+    EXPECT_FALSE(ParseAuditLine(replace(line, "\"equivocation\"", other)).ok())
+        << other;
+  }
+  EXPECT_FALSE(
+      ParseAuditLine(replace(line, "\"strikes\":[", "\"strikes\":[7,")).ok());
 }
 
 TEST(AuditTest, LostRoundsAreCounted) {

@@ -301,6 +301,18 @@ TEST(LeadEndTest, ReportsWithoutSamplesAndOldOnesAreIgnored) {
   EXPECT_EQ(t.lead().GetProgress(t.now()).accuracy, 0.5);
 }
 
+// It would wait for that shard for ever.
+TEST(LeadEndTest, AServerThatCannotGoOnEndsTheJob) {
+  LeadTesting t(JobOf(2, 2, 30));
+  t.Gather();
+  const LeadEffects effects = t.Do(Lead::CannotIn{1, "round 0: no such row"});
+  const auto summary = TheOne<Lead::Finish>(effects).summary;
+  EXPECT_EQ(summary.code, Code::kFailed);
+  EXPECT_EQ(summary.words, "server 1 cannot go on: round 0: no such row");
+  ASSERT_EQ(Told<ByeMessage>(effects).size(), 1u);
+  EXPECT_EQ(Told<ByeMessage>(effects)[0].words, summary.words);
+}
+
 // ---- Summary and progress ---------------------------------------------------
 
 TEST(LeadSummaryTest, AddsUpWhatWasDone) {
@@ -349,6 +361,29 @@ TEST(LeadSummaryTest, ProgressIsOfTheLastSeconds) {
   EXPECT_EQ(progress.version, 150u);
   EXPECT_EQ(progress.epoch, 1u);  // 125 rounds of 8 are an epoch
   EXPECT_NEAR(progress.samples_per_second, 80, 1);
+}
+
+// final_loss is a mean over workers and rounds, whatever one of them repeats.
+TEST(LeadSummaryTest, ALossCountsOnceForEachWorkerAndRound) {
+  LeadTesting t(JobOf(1, 2, 1000));
+  t.Gather();
+  const auto report = [&t](uint32_t worker, uint64_t round, double loss,
+                           uint64_t samples) {
+    t.Do(Lead::RoundDoneIn{worker, {round, loss, 0, samples, {}}});
+    return t.lead().GetProgress(t.now()).loss;
+  };
+  EXPECT_EQ(report(0, 0, 12, 4), 3);
+  EXPECT_EQ(report(0, 0, 1e9, 4), 3) << "told again";
+  EXPECT_EQ(report(1, 0, 1e9, uint64_t{1} << 63), 3)
+      << "more samples than --batch";
+  EXPECT_EQ(report(1, 0, 20, 4), 4);
+  // 20 rounds later that one is forgotten: a repeat must not count anew.
+  for (uint64_t round = 1; round <= 20; ++round) {
+    t.FinishRound(round - 1, {0, 1});
+    report(0, round, 8, 4);
+  }
+  EXPECT_EQ(t.lead().GetProgress(t.now()).loss, 2);
+  EXPECT_EQ(report(0, 0, 1e9, 4), 2);
 }
 
 // A worker that makes up rounds must not push out those that there are.

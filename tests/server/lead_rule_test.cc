@@ -186,6 +186,38 @@ TEST_F(LeadRuleTest, TooManyAbstentionsMakeABadRound) {
   EXPECT_THAT(Warnings(done), HasSubstr("round 0 is bad"));
 }
 
+// What proves a worker faulty counts also when no round comes of it.
+TEST_F(LeadRuleTest, WhoIsProvenFaultyIsStruckThoughTheLimitsFail) {
+  Begin(RuleJob("krum", 0, 1, 3));
+  ShardReportMessage report = ReportOf(0, {0, 1, 2});
+  report.finite[1] = false;
+  const auto effects = t_->Do(Lead::ReportIn{0, std::move(report)});
+  const auto decisions =
+      Told<DecisionMessage>(Plan(TheOne<Lead::MakePlan>(effects)));
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_TRUE(decisions[0].bad);
+  EXPECT_TRUE(ToPlan(decisions[0]).ok());
+  const LeadEffects done = t_->FinishRound(0, {0, 1, 2});
+  const RoundRecord record = TheOne<Lead::Record>(done).record;
+  EXPECT_THAT(record.why_bad, HasSubstr("krum with f=0 needs at least 3"));
+  ASSERT_EQ(record.left_out.size(), 1u);
+  EXPECT_EQ(record.left_out[0].worker, 1u);
+  EXPECT_THAT(record.participants, ElementsAre(0, 2));
+  EXPECT_THAT(Warnings(done), HasSubstr("worker 1 sent a value that is not "
+                                        "finite (strike 1)"));
+  EXPECT_NEAR(record.suspicion[1].rate, 0.02, 1e-12);
+}
+
+TEST_F(LeadRuleTest, ATrustedWorkerThatAbstainsMakesABadRound) {
+  Begin(RuleJob("monna(4)", 1, 1, 5));
+  EXPECT_TRUE(Decide(0, {0, 1, 2, 3}).bad);
+  const RoundRecord record =
+      TheOne<Lead::Record>(t_->FinishRound(0, {0, 1, 2, 3})).record;
+  EXPECT_THAT(record.why_bad, HasSubstr("monna's pivot, worker 4"));
+  EXPECT_THAT(record.abstained, ElementsAre(4));
+  EXPECT_THAT(record.left_out, IsEmpty());
+}
+
 TEST_F(LeadRuleTest, BadRoundsInARowEndTheJob) {
   LeadConfig config = RuleJob("krum", 1, 1, 5);
   config.job.max_bad_rounds = 2;
@@ -248,7 +280,101 @@ TEST_F(LeadRuleTest, ValuesThatAreNotFiniteAreStruckUpToF) {
   const LeadEffects two = done_with(1, {2, 3});
   EXPECT_THAT(Warnings(two), Not(HasSubstr("not finite")))
       << "more than f: something else is wrong";
-  ASSERT_EQ(TheOne<Lead::Record>(two).record.bad_values.size(), 2u);
+  const RoundRecord both = TheOne<Lead::Record>(two).record;
+  ASSERT_EQ(both.bad_values.size(), 2u);
+  // 1/50 of the first round, which the second has let fade.
+  EXPECT_NEAR(both.suspicion[3].rate, 0.02 * 0.98, 1e-12);
+  EXPECT_EQ(both.suspicion[2].rate, 0);
+}
+
+TEST_F(LeadRuleTest, WhoAlwaysSendsValuesThatAreNotFiniteIsSuspect) {
+  Begin(RuleJob("trimmed_mean", 1, 1, 5, 1000));
+  for (uint64_t round = 0; round < 150; ++round) {
+    ShardDoneMessage done;
+    done.round = round;
+    done.participants = {0, 1, 2, 3, 4};
+    done.bad = {{4, 3}};
+    t_->PassTime(absl::Milliseconds(50));
+    t_->Do(Lead::ShardDoneIn{0, std::move(done)});
+  }
+  const auto suspects = t_->lead().GetProgress(t_->now()).suspects;
+  ASSERT_EQ(suspects.size(), 1u);
+  EXPECT_EQ(suspects[0].worker, 4u);
+  EXPECT_NEAR(suspects[0].rate, 1 - std::pow(0.98, 150), 1e-9);
+}
+
+// Clipping gives weight to zero: that is nobody's lack.
+TEST_F(LeadRuleTest, ClippingMakesNobodySuspect) {
+  where_ = {100, 100, 100, 100, 100};
+  Begin(RuleJob("clip(1) + cge", 1, 1, 5));
+  Decide(0, {0, 1, 2, 3, 4});
+  const RoundRecord record =
+      TheOne<Lead::Record>(t_->FinishRound(0, {0, 1, 2, 3, 4})).record;
+  // Four are kept, each clipped to a hundredth.
+  EXPECT_NEAR(record.weights[0], 0.25 / 100, 1e-12);
+  EXPECT_LT(record.suspicion[0].rate, 1e-12);
+  EXPECT_NEAR(record.suspicion[4].rate, 0.02, 1e-12);
+}
+
+TEST_F(LeadRuleTest, WeightForZeroAloneBlamesNobody) {
+  where_ = {0, 0, 0};
+  Begin(RuleJob("fltrust(0)", 1, 1, 3));
+  const auto plan = TheOne<Lead::MakePlan>(ReportEverywhere(0, {0, 1, 2}));
+  rules::Plan none;
+  none.workers = plan.workers;
+  none.mixes = true;
+  none.mixing = rules::Mixing(1, 5);
+  none.mixing.at(0, 4) = 1;
+  t_->Do(Lead::PlannedIn{0, none});
+  const RoundRecord record =
+      TheOne<Lead::Record>(t_->FinishRound(0, {0, 1, 2})).record;
+  EXPECT_THAT(record.weights, ElementsAre(0, 0, 0));
+  for (const auto& s : record.suspicion) EXPECT_EQ(s.rate, 0);
+}
+
+// Who is never picked is no more suspect than the others who never are.
+TEST_F(LeadRuleTest, ARuleThatPicksOneAccusesNobody) {
+  where_ = {10, 10, 10, 10, 10};
+  Begin(RuleJob("krum", 1, 1, 5, 1000));
+  for (uint64_t round = 0; round < 300; ++round) {
+    Decide(round, {0, 1, 2, 3, 4});
+    t_->FinishRound(round, {0, 1, 2, 3, 4}, absl::Milliseconds(50));
+  }
+  EXPECT_THAT(t_->lead().GetProgress(t_->now()).suspects, IsEmpty());
+}
+
+// Any server may see the protocol broken; a round counts once.
+TEST_F(LeadRuleTest, StrikesOfEveryServerAreAccountedFor) {
+  Begin(RuleJob("median", 1, 2, 5));
+  const auto done_with = [&](int server,
+                             std::vector<ShardDoneMessage::Strike> strikes) {
+    ShardDoneMessage done;
+    done.participants = {0, 1, 2, 3, 4};
+    done.strikes = std::move(strikes);
+    return t_->Do(Lead::ShardDoneIn{server, std::move(done)});
+  };
+  done_with(0, {{3, Code::kOverCredit, 2}});
+  const LeadEffects effects =
+      done_with(1, {{1, Code::kBadSamples, 1},
+                    {3, Code::kEquivocation, 1},
+                    {3, Code::kOverCredit, 5},
+                    {9, Code::kProtocol, 1}});  // there is no such worker
+  const RoundRecord record = TheOne<Lead::Record>(effects).record;
+  ASSERT_EQ(record.strikes.size(), 3u);
+  EXPECT_EQ(record.strikes[0].worker, 1u);
+  EXPECT_EQ(record.strikes[0].code, Code::kBadSamples);
+  EXPECT_EQ(record.strikes[1].code, Code::kEquivocation);
+  EXPECT_EQ(record.strikes[2].worker, 3u);
+  EXPECT_EQ(record.strikes[2].code, Code::kOverCredit);
+  EXPECT_EQ(record.strikes[2].count, 7u);
+  EXPECT_THAT(Warnings(effects),
+              HasSubstr("round 0: worker 3 broke the rules: equivocation, "
+                        "over_credit (strike 1)"));
+  ASSERT_EQ(record.suspicion.size(), 5u);
+  EXPECT_NEAR(record.suspicion[1].rate, 0.02, 1e-12);
+  EXPECT_NEAR(record.suspicion[3].rate, 0.02, 1e-12);
+  EXPECT_EQ(record.suspicion[0].rate, 0);
+  EXPECT_THAT(record.participants, ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST_F(LeadRuleTest, SuspicionGrowsOnWhoIsLeftOut) {

@@ -63,7 +63,7 @@ class ReductionTest : public testing::Test {
     const rules::Distances distances = sums.Round();
     facts.distances = &distances;
     facts.f = f;
-    return *rules::MakePlan(*rules::Chain::Parse(rule), facts);
+    return rules::MakePlan(*rules::Chain::Parse(rule), facts);
   }
 
   std::vector<float> Reduce(const rules::Plan& plan,

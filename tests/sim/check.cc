@@ -220,6 +220,13 @@ class Checker {
           });
       if (!lied) Complain(line);
     }
+    for (const RoundRecord& record : result_.ledger.records) {
+      for (const auto& strike : record.strikes) {
+        if (!Honest(strike.worker)) continue;
+        Complain("round ", record.round, ": worker ", strike.worker,
+                 " was struck for ", NameOf(strike.code));
+      }
+    }
     if (Hostile() || scenario_.stranger) return;
     for (const auto& [code, count] : result_.refusals) {
       if (code == Code::kWrongSession) continue;

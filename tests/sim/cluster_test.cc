@@ -34,6 +34,8 @@ class SimulatedCluster : public ::testing::Test {
     for (const RoundRecord& record : result.ledger.records) {
       left_out_ += record.left_out.size();
       exceptions_ += record.exceptions.size();
+      for (const auto& strike : record.strikes)
+        struck_[strike.code] += strike.count;
     }
     abstained_ += result.ledger.abstained.size();
     for (const auto& [code, count] : result.refusals) refused_[code] += count;
@@ -44,6 +46,7 @@ class SimulatedCluster : public ::testing::Test {
   // Over all runs of a test.
   size_t left_out_ = 0, exceptions_ = 0, abstained_ = 0, broken_runs_ = 0;
   std::map<Code, uint64_t> refused_;
+  std::map<Code, uint64_t> struck_;  // in the account
 };
 
 TEST_F(SimulatedCluster, CalmNetwork) {
@@ -70,6 +73,11 @@ TEST_F(SimulatedCluster, HostileWorkers) {
                     Code::kWrongSession, Code::kBadChunk, Code::kEquivocation,
                     Code::kOverCredit, Code::kBadSamples}) {
     EXPECT_GT(refused_[code], 0u) << NameOf(code);
+  }
+  for (Code code : {Code::kProtocol, Code::kBadChunk, Code::kEquivocation,
+                    Code::kOverCredit, Code::kBadSamples}) {
+    EXPECT_GT(struck_[code], 0u) << NameOf(code);
+    EXPECT_LE(struck_[code], refused_[code]) << NameOf(code);
   }
 }
 

@@ -40,7 +40,10 @@ ServerProcess::ServerProcess(
       reducer_(random_.Next64(),
                scenario.late_work ? kLateWork : absl::ZeroDuration(), now),
       writer_(random_.Next64(),
-              scenario.late_work ? 10 * kLateWork : absl::ZeroDuration(), now) {
+              scenario.late_work ? 10 * kLateWork : absl::ZeroDuration(), now),
+      planner_(random_.Next64(),
+               scenario.late_work ? 10 * kLateWork : absl::ZeroDuration(),
+               now) {
   ServerNodeParts parts{transport_.get(),
                         &reducer_,
                         &writer_,
@@ -48,7 +51,8 @@ ServerProcess::ServerProcess(
                         disk,
                         logger_.get(),
                         nullptr,
-                        [this] { return random_.Next64(); }};
+                        [this] { return random_.Next64(); },
+                        &planner_};
   node_ = std::make_unique<ServerNode>(config, layout, map, std::move(parts),
                                        std::move(hooks), start);
 }
@@ -66,8 +70,8 @@ void ServerProcess::Turn(absl::Time now) {
 }
 
 absl::Time ServerProcess::NextDeadline() const {
-  return std::min(
-      {node_->NextDeadline(), reducer_.NextTime(), writer_.NextTime()});
+  return std::min({node_->NextDeadline(), reducer_.NextTime(),
+                   writer_.NextTime(), planner_.NextTime()});
 }
 
 void ServerProcess::RequestStop(absl::Time now) {

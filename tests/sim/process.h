@@ -70,7 +70,7 @@ class ServerProcess final : public Process {
   Random random_;
   const std::shared_ptr<Logger> logger_;
   const std::unique_ptr<net::Transport> transport_;
-  SimExecutor reducer_, writer_;
+  SimExecutor reducer_, writer_, planner_;
   std::unique_ptr<ServerNode> node_;
 };
 

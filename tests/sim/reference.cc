@@ -174,8 +174,8 @@ rules::RoundFacts Reference::FactsOf(const std::vector<uint32_t>& workers,
 int64_t Reference::ByCoordinate(const std::vector<uint32_t>& workers,
                                 uint64_t round, int64_t chunk, Range range,
                                 const Ledger& ledger, float* out) const {
-  const auto plan = rules::MakePlan(chain_, FactsOf(workers, round));
-  if (!plan.ok()) return range.size();
+  const rules::Plan plan = rules::MakePlan(chain_, FactsOf(workers, round));
+  if (plan.bad) return range.size();
   std::vector<std::vector<float>> rows;
   std::vector<const float*> pointers;
   for (uint32_t worker : workers) {
@@ -189,7 +189,7 @@ int64_t Reference::ByCoordinate(const std::vector<uint32_t>& workers,
   rules::Shard shard;
   shard.rows = pointers;
   shard.elements = range.size();
-  return rules::ApplyPlan(*plan, shard, out).bad_coordinates;
+  return rules::ApplyPlan(plan, shard, out).bad_coordinates;
 }
 
 std::vector<float> Reference::Decoded(const Ledger::Pushed& pushed,
@@ -228,18 +228,17 @@ std::vector<float> Reference::ByDistances(
   facts.finite = sums.finite();
   facts.distances = &distances;
   std::vector<float> aggregate(map.elements());
-  const auto plan = rules::MakePlan(chain_, facts);
-  const bool bad = !plan.ok() || plan->bad;
-  if (bad != (!record.why_bad.empty() && record.bad_coordinates == 0)) {
+  const rules::Plan plan = rules::MakePlan(chain_, facts);
+  if (plan.bad != (!record.why_bad.empty() && record.bad_coordinates == 0)) {
     complaints->push_back(absl::StrCat("round ", record.round, " is recorded ",
-                                       bad ? "good" : "bad"));
+                                       plan.bad ? "good" : "bad"));
   }
-  if (bad) return aggregate;
+  if (plan.bad) return aggregate;
   std::vector<double> weights;
-  const std::vector<double> all = rules::WorkerWeights(*plan);
+  const std::vector<double> all = rules::WorkerWeights(plan);
   for (size_t i = 0; i < workers.size(); ++i) {
     const bool left_out = std::any_of(
-        plan->left_out.begin(), plan->left_out.end(), [&](const auto& left) {
+        plan.left_out.begin(), plan.left_out.end(), [&](const auto& left) {
           return left.worker == static_cast<int>(workers[i]);
         });
     if (!left_out) weights.push_back(all[i]);
@@ -252,7 +251,7 @@ std::vector<float> Reference::ByDistances(
   shard.rows = pointers;
   shard.prev = previous_.data();
   shard.elements = map.elements();
-  rules::ApplyPlan(*plan, shard, aggregate.data());
+  rules::ApplyPlan(plan, shard, aggregate.data());
   return aggregate;
 }
 

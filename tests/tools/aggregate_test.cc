@@ -141,7 +141,13 @@ TEST_F(AggregateTest, ExitCodes) {
   EXPECT_EQ(Run({"--output=/no/such/folder/y.npy"}), 1);
   Write("/x.npy", {5, 1}, {1, 2, 3, 4, NAN});
   EXPECT_EQ(Run({"--rule=monna(4)", "--byzantine=2"}), 4);
+  EXPECT_THAT(err_.str(), HasSubstr("row 4 is left out: it sent a value"));
   EXPECT_THAT(err_.str(), HasSubstr("monna's pivot, worker 4"));
+  EXPECT_EQ(out_.str(), "");
+  Write("/x.npy", {3, 1}, {1, NAN, 2});
+  EXPECT_EQ(Run({"--rule=krum"}), 4);
+  EXPECT_THAT(err_.str(), HasSubstr("row 1 is left out: it sent a value"));
+  EXPECT_THAT(err_.str(), HasSubstr("krum with f=0 needs at least 3"));
   EXPECT_EQ(Run({"--help"}), 0);
 }
 
