@@ -67,9 +67,10 @@ const char* NameOf(RoundRecord::Reason reason);  // "not_finite"
 //    "weights": [0.3, ...], "stages": [{"stage": "nnm", "rows": [0, 1, 3],
 //    "buckets": false, "scores": [], "selected": [], "trust": []}, ...],
 //    "suspicion": [{"worker": 0, "rate": 0.02}, ...]}
-// or, where the disk could not keep up, {"lost": 7}: so many rounds have no
-// line here. Readers ignore members that they do not know. Scores that are not
-// finite are null in JSON and read back as NaN.
+// or, where the disk could not keep up or was full, {"lost": 7}: so many rounds
+// have no line here, or may have none. Before it there may be an empty line, or
+// one that is cut. Readers ignore members that they do not know. Scores that
+// are not finite are null in JSON and read back as NaN.
 std::string AuditLine(const RoundRecord& record);  // without the line's end
 std::string AuditLostLine(uint64_t rounds);
 

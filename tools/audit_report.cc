@@ -60,6 +60,9 @@ void PrintTable(const AuditReport& report, std::ostream& out) {
   if (report.again > 0) out << "; " << report.again << " done twice";
   if (report.bad > 0) out << "; " << report.bad << " bad";
   if (report.lost > 0) out << "; " << report.lost << " not written down";
+  if (report.cut > 0)
+    out << "; " << report.cut << (report.cut == 1 ? " line" : " lines")
+        << " cut";
   out << "\n\nworker       in  left out    unused  mean weight  suspicion  "
          "reasons\n";
   for (const auto& [worker, account] : Ranked(report)) {
@@ -99,26 +102,32 @@ void PrintJson(const AuditReport& report, std::ostream& out) {
                               {"again", report.again},
                               {"bad", report.bad},
                               {"lost", report.lost},
+                              {"cut", report.cut},
                               {"workers", workers}};
   out << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
       << "\n";
 }
 
+absl::StatusOr<AuditEntry> Parse(const std::string& line) {
+  if (line.size() <= kLongestLine) return ParseAuditLine(line);
+  return absl::InvalidArgumentError(
+      absl::StrCat("a line of ", line.size(), " bytes"));
+}
+
 absl::Status ReadAll(const std::string& path, AuditReport* report) {
   bool found = false;
+  uint64_t lines = 0;
   for (int age = kRotated; age >= 0; --age) {
     const std::string name = age == 0 ? path : absl::StrCat(path, ".", age);
     std::ifstream in(name, std::ios::binary);
     if (!in) continue;
     found = true;
-    const absl::Status status = ReadAudit(in, report);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(name, ": ", status.message()));
-    }
+    lines += ReadAudit(in, report);
   }
-  return found ? absl::OkStatus()
-               : absl::NotFoundError(absl::StrCat("no file ", path));
+  if (!found) return absl::NotFoundError(absl::StrCat("no file ", path));
+  if (lines > 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, " has no line as --audit writes them"));
 }
 
 }  // namespace
@@ -160,23 +169,22 @@ void AuditReport::Add(const RoundRecord& record) {
     workers[suspicion.worker].suspicion = suspicion.rate;
 }
 
-absl::Status ReadAudit(std::istream& in, AuditReport* report) {
+uint64_t ReadAudit(std::istream& in, AuditReport* report) {
+  uint64_t lines = 0;
   std::string line;
-  for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (in.eof()) return absl::OkStatus();  // without its end
-    if (line.size() > kLongestLine) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, " has ", line.size(), " bytes"));
-    }
-    const absl::StatusOr<AuditEntry> entry = ParseAuditLine(line);
+  while (std::getline(in, line)) {
+    if (in.eof()) break;  // without its end
+    if (line.empty()) continue;
+    const absl::StatusOr<AuditEntry> entry = Parse(line);
     if (!entry.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, ": ", entry.status().message()));
+      ++report->cut;
+      continue;
     }
+    ++lines;
     report->lost += entry->lost;
     if (entry->lost == 0) report->Add(entry->record);
   }
-  return absl::OkStatus();
+  return lines;
 }
 
 int RunAudit(const std::vector<std::string>& args, std::ostream& out,

@@ -4,9 +4,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/memory_disk.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/audit_writer.h"
 
 namespace parapet {
 namespace {
@@ -107,10 +109,52 @@ TEST_F(AuditReportTest, LostRoundsAndACutLine) {
   EXPECT_EQ(all["lost"], 9);
 }
 
-TEST_F(AuditReportTest, NamesTheLineThatIsWrong) {
-  std::ofstream(path_) << AuditLine(RoundOf(0, {0})) << "\nrubbish\n";
-  EXPECT_EQ(Run({}), 1);
-  EXPECT_THAT(err_.str(), HasSubstr(path_ + ": line 2: "));
+TEST_F(AuditReportTest, LinesThatCannotBeReadAreCounted) {
+  std::ofstream(path_) << AuditLine(RoundOf(0, {0})) << "\nrubbish\n\n"
+                       << AuditLine(RoundOf(1, {0})) << "\n";
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["rounds"], 2);
+  EXPECT_EQ(all["cut"], 1) << "an empty line is none";
+  ASSERT_EQ(Run({}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("2 rounds, 0 to 1; 1 line cut\n"));
+}
+
+TEST_F(AuditReportTest, AFileWithNothingOfAnAccountIsRefused) {
+  for (const char* text : {"", "\n", "rubbish\n{}\n", "no end"}) {
+    std::ofstream(path_) << text;
+    EXPECT_EQ(Run({}), 1) << text;
+    EXPECT_THAT(err_.str(), HasSubstr(path_ + " has no line as --audit writes"))
+        << text;
+  }
+}
+
+// What the writer leaves when the disk is full in the middle of a line, or at
+// its beginning, and has room again later.
+TEST_F(AuditReportTest, ReadsWhatAFullDiskLeft) {
+  const int64_t whole = static_cast<int64_t>(AuditLine(RoundOf(0, {0})).size());
+  for (int64_t more : {int64_t{0}, int64_t{9}, whole}) {
+    MemoryDisk disk;
+    const auto writer =
+        AuditWriter::Create({.path = "/audit"}, &disk, MakeInlineExecutor(),
+                            [](const std::string&) {});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    disk.SetCapacity(whole + 1 + more);
+    for (uint64_t round = 0; round < 4; ++round) {
+      if (round == 3) disk.SetCapacity(1 << 20);
+      (*writer)->Add(AuditLine(RoundOf(round, {0})));
+      for (int i = 0; i < 5; ++i) (*writer)->Turn();
+    }
+    std::istringstream text(*ReadWholeFile(disk, "/audit", 1 << 20));
+    AuditReport report;
+    // Rounds 0 and 3, and the line that says how many were lost; if only the
+    // end of a line did not fit, that line too.
+    const uint64_t rounds = more == whole ? 3 : 2;
+    EXPECT_EQ(ReadAudit(text, &report), rounds + 1) << more;
+    EXPECT_EQ(report.rounds, rounds) << more;
+    EXPECT_EQ(report.last_round, 3u) << more;
+    EXPECT_EQ(report.lost, 2u) << more;
+    EXPECT_EQ(report.cut, more == 9 ? 1u : 0u) << more;
+  }
 }
 
 TEST_F(AuditReportTest, NoFile) {
