@@ -31,10 +31,16 @@ void AddWords(const std::string& why, WorkerAccount* account) {
 }
 
 std::string Reasons(const WorkerAccount& account) {
-  return absl::StrJoin(account.left_out, ", ",
-                       [](std::string* out, const auto& reason) {
-                         absl::StrAppend(out, reason.first, " ", reason.second);
-                       });
+  std::vector<std::string> reasons;
+  for (const auto& [reason, rounds] : account.left_out)
+    reasons.push_back(absl::StrCat(reason, " ", rounds));
+  // Under a rule on each coordinate by itself it is not left out as a whole.
+  if (account.bad_values > 0) {
+    reasons.push_back(
+        absl::StrCat("not finite at ", account.bad_values,
+                     account.bad_values == 1 ? " coordinate" : " coordinates"));
+  }
+  return absl::StrJoin(reasons, ", ");
 }
 
 double Share(double part, uint64_t of) {

@@ -91,6 +91,18 @@ TEST_F(AuditReportTest, TheTableBeginsWithWhoWasLeftOutMost) {
   EXPECT_THAT(out_.str(), HasSubstr("absurd 1\n"));
 }
 
+TEST_F(AuditReportTest, ValuesThatAreNotFiniteAreAReason) {
+  RoundRecord first = RoundOf(0, {0, 1, 2});
+  first.bad_values = {{1, 7}, {2, 1}};
+  RoundRecord second = RoundOf(1, {1});
+  second.left_out = {{2, Reason::kMissing, "late"}};
+  second.bad_values = {{1, 5}};
+  Write("", {first, second});
+  ASSERT_EQ(Run({}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("  not finite at 12 coordinates\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("missing 1, not finite at 1 coordinate\n"));
+}
+
 TEST_F(AuditReportTest, ReadsWhatWasRotatedFirst) {
   Write(".2", {RoundOf(0, {0}), RoundOf(1, {0})});
   Write(".1", {RoundOf(2, {0})});
