@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <tuple>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -20,6 +21,12 @@ constexpr size_t kLongestLine = 64 << 20;
 constexpr int kRotated = 3;
 // Sorts of words that are kept for a worker: some name numbers.
 constexpr size_t kMostWords = 20;
+
+constexpr const char* kNotes =
+    "\nUnused: it entered, and the rule gave it a weight of 0. Rules that "
+    "choose few, such as\nkrum, do that to most workers, honest or not: "
+    "compare "
+    "workers.\n";
 
 void AddWords(const std::string& why, WorkerAccount* account) {
   const bool known = account->words.contains(why);
@@ -47,15 +54,19 @@ double Share(double part, uint64_t of) {
   return of == 0 ? 0 : part / static_cast<double>(of);
 }
 
-// Those who were left out most come first.
+// Those who were left out most come first, then who sent most that is not
+// finite, then the most suspect. Who is unused may be as honest as those who
+// are not: that does not count.
 std::vector<std::pair<uint32_t, const WorkerAccount*>> Ranked(
     const AuditReport& report) {
   std::vector<std::pair<uint32_t, const WorkerAccount*>> all;
   for (const auto& [worker, account] : report.workers)
     all.emplace_back(worker, &account);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second->out() + a.second->unused >
-           b.second->out() + b.second->unused;
+    return std::tuple(a.second->out(), a.second->bad_values,
+                      a.second->suspicion) > std::tuple(b.second->out(),
+                                                        b.second->bad_values,
+                                                        b.second->suspicion);
   });
   return all;
 }
@@ -80,7 +91,7 @@ void PrintTable(const AuditReport& report, std::ostream& out) {
                            account->in, account->out(), account->unused, weight,
                            account->suspicion, Reasons(*account));
   }
-  out << "\nUnused: it entered, and the rule gave it a weight of 0.\n";
+  out << kNotes;
 }
 
 nlohmann::json ToJson(uint32_t worker, const WorkerAccount& account) {

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "common/memory_disk.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +15,7 @@
 namespace parapet {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Reason = RoundRecord::Reason;
 
@@ -101,6 +104,26 @@ TEST_F(AuditReportTest, ValuesThatAreNotFiniteAreAReason) {
   ASSERT_EQ(Run({}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("  not finite at 12 coordinates\n"));
   EXPECT_THAT(out_.str(), HasSubstr("missing 1, not finite at 1 coordinate\n"));
+}
+
+// Krum uses one worker a round: the others are no worse for that.
+TEST_F(AuditReportTest, WhoLiedComesBeforeWhoWasNotChosen) {
+  std::vector<RoundRecord> records;
+  for (uint64_t round = 0; round < 3; ++round) {
+    records.push_back(RoundOf(round, {0, 1, 2, 3, 4}, {0, 0, 0, 0, 1}));
+    records[round].suspicion = {{0, 0.7}, {1, 0.7}, {2, 0.9}, {3, 0.7}, {4, 0}};
+  }
+  records[1].bad_values = {{1, 1}};
+  records.push_back(RoundOf(3, {4}, {1}));
+  records[3].left_out = {{3, Reason::kAbsurd, "far away"}};
+  Write("", records);
+  ASSERT_EQ(Run({}), 0);
+  std::vector<std::string> order;
+  for (absl::string_view line : absl::StrSplit(out_.str(), '\n')) {
+    if (line.size() > 6 && absl::ascii_isdigit(line[5]) && line[0] == ' ')
+      order.emplace_back(line.substr(5, 1));
+  }
+  EXPECT_THAT(order, ElementsAre("3", "1", "2", "0", "4"));
 }
 
 TEST_F(AuditReportTest, ReadsWhatWasRotatedFirst) {
