@@ -183,6 +183,18 @@ absl::Status ReadOfWorkers(const json& from, RoundRecord* record) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<AuditJob> ReadJob(const json& from) {
+  AuditJob job;
+  PARAPET_ASSIGN_OR_RETURN(job.job, JsonString(from, "job"));
+  PARAPET_ASSIGN_OR_RETURN(job.from, JsonUint(from, "from"));
+  PARAPET_ASSIGN_OR_RETURN(job.rule, JsonString(from, "rule"));
+  PARAPET_ASSIGN_OR_RETURN(const uint32_t f, Id(from, "f"));
+  job.f = static_cast<int>(f);
+  PARAPET_ASSIGN_OR_RETURN(const uint32_t workers, Id(from, "workers"));
+  job.workers = static_cast<int>(workers);
+  return job;
+}
+
 absl::Status ReadRecord(const json& from, RoundRecord* record) {
   PARAPET_ASSIGN_OR_RETURN(record->round, JsonUint(from, "round"));
   PARAPET_ASSIGN_OR_RETURN(record->rule, JsonString(from, "rule"));
@@ -216,12 +228,24 @@ std::string AuditLostLine(uint64_t rounds) {
   return Dump(json{{"lost", rounds}});
 }
 
+std::string AuditJobLine(const AuditJob& job) {
+  return Dump(json{{"job", job.job},
+                   {"from", job.from},
+                   {"rule", job.rule},
+                   {"f", job.f},
+                   {"workers", job.workers}});
+}
+
 absl::StatusOr<AuditEntry> ParseAuditLine(absl::string_view line) {
   PARAPET_ASSIGN_OR_RETURN(const json object, ParseJson(line, kDepth));
   AuditEntry entry;
   if (object.is_object() && object.contains("lost")) {
     PARAPET_ASSIGN_OR_RETURN(entry.lost, JsonUint(object, "lost"));
     if (entry.lost == 0) return Bad("lost");
+    return entry;
+  }
+  if (object.is_object() && object.contains("job")) {
+    PARAPET_ASSIGN_OR_RETURN(entry.job, ReadJob(object));
     return entry;
   }
   PARAPET_RETURN_IF_ERROR(ReadRecord(object, &entry.record));

@@ -79,6 +79,10 @@ absl::StatusOr<std::unique_ptr<AuditWriter>> AuditWriter::Create(
     std::function<void(const std::string&)> warn) {
   auto file = std::make_shared<File>(disk, options.path, options.max_bytes);
   PARAPET_RETURN_IF_ERROR(file->Begin());
+  if (!options.first_line.empty()) {
+    PARAPET_RETURN_IF_ERROR(
+        file->Append(absl::StrCat(options.first_line, "\n")));
+  }
   std::unique_ptr<AuditWriter> writer(
       new AuditWriter(options, std::move(executor), std::move(warn)));
   writer->file_ = std::move(file);

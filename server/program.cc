@@ -145,17 +145,25 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
   return absl::OkStatus();
 }
 
-// Null where there is nothing to write.
+uint64_t VersionOf(const std::optional<Snapshot>& start) {
+  return start ? start->manifest.version : 0;
+}
+
+// Null where there is nothing to write. `version` is where the job begins.
 absl::StatusOr<std::unique_ptr<AuditWriter>> MakeAudit(
-    const ServerFlags& flags, Disk& disk, Logger& logger,
+    const ServerFlags& flags, uint64_t version, Disk& disk, Logger& logger,
     std::function<void()> wake) {
   if (flags.audit.empty() || flags.index != 0) return nullptr;
-  absl::StatusOr<std::unique_ptr<AuditWriter>> audit =
-      AuditWriter::Create({.path = flags.audit, .max_bytes = flags.audit_bytes},
-                          &disk, MakePoolExecutor(1, std::move(wake)),
-                          [&logger](const std::string& words) {
-                            logger.warn("--audit: {}", words);
-                          });
+  const JobConfig& job = flags.job;
+  absl::StatusOr<std::unique_ptr<AuditWriter>> audit = AuditWriter::Create(
+      {.path = flags.audit,
+       .first_line = AuditJobLine(
+           {job.job_id, version, job.rule, job.byzantine, job.workers}),
+       .max_bytes = flags.audit_bytes},
+      &disk, MakePoolExecutor(1, std::move(wake)),
+      [&logger](const std::string& words) {
+        logger.warn("--audit: {}", words);
+      });
   if (audit.ok()) return audit;
   return absl::InvalidArgumentError(
       absl::StrCat("--audit=", flags.audit, ": ", audit.status().message()));
@@ -213,8 +221,9 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
   hooks.on_evaluated = [&progress](const EvalReportMessage& report, bool last) {
     progress.ShowEvaluation(report, last);
   };
-  PARAPET_ASSIGN_OR_RETURN(const std::unique_ptr<AuditWriter> audit,
-                           MakeAudit(flags, *disk, logger, wake));
+  PARAPET_ASSIGN_OR_RETURN(
+      const std::unique_ptr<AuditWriter> audit,
+      MakeAudit(flags, VersionOf(config.resume), *disk, logger, wake));
   if (audit != nullptr) {
     hooks.on_record = [&audit](const RoundRecord& record) {
       audit->Add(AuditLine(record));

@@ -71,16 +71,31 @@ std::vector<std::pair<uint32_t, const WorkerAccount*>> Ranked(
   return all;
 }
 
-void PrintTable(const AuditReport& report, std::ostream& out) {
-  out << absl::StrFormat("%d rounds, %d to %d", report.rounds,
-                         report.first_round, report.last_round);
+void PrintHead(const AuditReport& report, std::ostream& out) {
+  if (report.job) {
+    out << "job " << report.job->job << ": " << report.job->rule
+        << ", f=" << report.job->f << ", " << report.job->workers
+        << " workers\n";
+  }
+  out << report.rounds << " rounds";
+  if (report.rounds > 0)
+    out << ", " << report.first_round << " to " << report.last_round;
   if (report.again > 0) out << "; " << report.again << " done twice";
   if (report.bad > 0) out << "; " << report.bad << " bad";
   if (report.lost > 0) out << "; " << report.lost << " not written down";
   if (report.cut > 0)
     out << "; " << report.cut << (report.cut == 1 ? " line" : " lines")
         << " cut";
-  out << "\n\nworker       in  left out    unused  mean weight  suspicion  "
+  if (report.earlier_jobs > 0) {
+    out << "; " << report.earlier_jobs << " earlier "
+        << (report.earlier_jobs == 1 ? "job" : "jobs") << " left out";
+  }
+  out << "\n";
+}
+
+void PrintTable(const AuditReport& report, std::ostream& out) {
+  PrintHead(report, out);
+  out << "\nworker       in  left out    unused  mean weight  suspicion  "
          "reasons\n";
   for (const auto& [worker, account] : Ranked(report)) {
     const std::string weight =
@@ -113,14 +128,20 @@ void PrintJson(const AuditReport& report, std::ostream& out) {
   nlohmann::json workers = nlohmann::json::array();
   for (const auto& [worker, account] : report.workers)
     workers.push_back(ToJson(worker, account));
-  const nlohmann::json all = {{"rounds", report.rounds},
-                              {"first_round", report.first_round},
-                              {"last_round", report.last_round},
-                              {"again", report.again},
-                              {"bad", report.bad},
-                              {"lost", report.lost},
-                              {"cut", report.cut},
-                              {"workers", workers}};
+  nlohmann::json all = {{"earlier_jobs", report.earlier_jobs},
+                        {"rounds", report.rounds},
+                        {"first_round", report.first_round},
+                        {"last_round", report.last_round},
+                        {"again", report.again},
+                        {"bad", report.bad},
+                        {"lost", report.lost},
+                        {"cut", report.cut},
+                        {"workers", workers}};
+  if (report.job) {
+    all["job"] = report.job->job;
+    all["rule"] = report.job->rule;
+    all["f"] = report.job->f;
+  }
   out << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
       << "\n";
 }
@@ -153,6 +174,17 @@ uint64_t WorkerAccount::out() const {
   uint64_t sum = 0;
   for (const auto& [reason, rounds] : left_out) sum += rounds;
   return sum;
+}
+
+void AuditReport::Begin(const AuditJob& start) {
+  const bool other = job && job->job != start.job;
+  const bool something = job || rounds > 0 || lost > 0;
+  if (something && (start.from == 0 || other)) {
+    AuditReport fresh;
+    fresh.earlier_jobs = earlier_jobs + 1;
+    *this = std::move(fresh);
+  }
+  job = start;
 }
 
 void AuditReport::Add(const RoundRecord& record) {
@@ -198,8 +230,13 @@ uint64_t ReadAudit(std::istream& in, AuditReport* report) {
       continue;
     }
     ++lines;
-    report->lost += entry->lost;
-    if (entry->lost == 0) report->Add(entry->record);
+    if (entry->job) {
+      report->Begin(*entry->job);
+    } else if (entry->lost > 0) {
+      report->lost += entry->lost;
+    } else {
+      report->Add(entry->record);
+    }
   }
   return lines;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <istream>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -28,7 +29,10 @@ struct WorkerAccount {
   uint64_t out() const;
 };
 
+// Of the last job in the files, with what was done before it was resumed.
 struct AuditReport {
+  std::optional<AuditJob> job;  // its last start; none in old files
+  uint64_t earlier_jobs = 0;    // that are left out
   uint64_t rounds = 0;
   uint64_t first_round = 0, last_round = 0;
   uint64_t lost = 0;   // rounds of which the disk has no line
@@ -37,6 +41,8 @@ struct AuditReport {
   uint64_t cut = 0;    // lines that cannot be read
   std::map<uint32_t, WorkerAccount> workers;
 
+  // Forgets all, unless it is a resume of the job that came before.
+  void Begin(const AuditJob& start);
   void Add(const RoundRecord& record);
 };
 

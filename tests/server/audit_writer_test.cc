@@ -52,7 +52,8 @@ class AuditWriterTest : public testing::Test {
     auto executor = std::make_unique<SlowExecutor>();
     executor_ = executor.get();
     auto writer = AuditWriter::Create(
-        {"/audit", max_bytes, pending}, &disk_, std::move(executor),
+        {"/audit", first_line_, max_bytes, pending}, &disk_,
+        std::move(executor),
         [this](const std::string& words) { warnings_.push_back(words); });
     EXPECT_TRUE(writer.ok()) << writer.status();
     return *std::move(writer);
@@ -68,6 +69,7 @@ class AuditWriterTest : public testing::Test {
   }
 
   FickleDisk disk_;
+  std::string first_line_;
   SlowExecutor* executor_ = nullptr;
   std::vector<std::string> warnings_;
 };
@@ -167,6 +169,18 @@ TEST_F(AuditWriterTest, AGapTakesTheFileBeforeIt) {
   const auto writer = Make();
   EXPECT_THAT(LinesOf("/audit.2"), ElementsAre(".1"));
   EXPECT_THAT(LinesOf("/audit.3"), ElementsAre(".3")) << "nothing had to go";
+}
+
+TEST_F(AuditWriterTest, TheFirstLineIsThereAtOnceAndOnlyOnce) {
+  first_line_ = "first";
+  const auto writer = Make(8);
+  EXPECT_THAT(LinesOf("/audit"), ElementsAre("first"));
+  for (const char* line : {"second", "third"}) {
+    writer->Add(line);
+    Settle(*writer);
+  }
+  EXPECT_THAT(LinesOf("/audit.1"), ElementsAre("first", "second"));
+  EXPECT_THAT(LinesOf("/audit"), ElementsAre("third"));
 }
 
 TEST_F(AuditWriterTest, AFileThatCannotBeIsSaidAtOnce) {

@@ -106,6 +106,51 @@ TEST_F(AuditReportTest, ValuesThatAreNotFiniteAreAReason) {
   EXPECT_THAT(out_.str(), HasSubstr("missing 1, not finite at 1 coordinate\n"));
 }
 
+AuditJob JobFrom(uint64_t version, const std::string& id = "j") {
+  return {id, version, "krum", 1, 5};
+}
+
+TEST_F(AuditReportTest, OnlyTheLastJobCounts) {
+  std::ofstream(path_ + ".3") << AuditLine(RoundOf(0, {7})) << "\n";
+  std::ofstream(path_ + ".2") << AuditJobLine(JobFrom(0)) << "\n"
+                              << AuditLine(RoundOf(0, {8})) << "\n"
+                              << AuditLostLine(3) << "\n";
+  std::ofstream(path_ + ".1") << AuditJobLine(JobFrom(0)) << "\n"
+                              << AuditLine(RoundOf(0, {1})) << "\n"
+                              << AuditLine(RoundOf(1, {1})) << "\n";
+  std::ofstream(path_) << AuditJobLine(JobFrom(1)) << "\n"
+                       << AuditLine(RoundOf(1, {1})) << "\n"
+                       << AuditLine(RoundOf(2, {1})) << "\n";
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["earlier_jobs"], 2);
+  EXPECT_EQ(all["rounds"], 4) << "before the resume, and after it";
+  EXPECT_EQ(all["again"], 1);
+  EXPECT_EQ(all["lost"], 0);
+  ASSERT_EQ(all["workers"].size(), 1u);
+  EXPECT_EQ(all["workers"][0]["worker"], 1);
+  EXPECT_EQ(all["job"], "j");
+  ASSERT_EQ(Run({}), 0);
+  EXPECT_THAT(out_.str(),
+              HasSubstr("job j: krum, f=1, 5 workers\n4 rounds, 0 to 2; 1 done "
+                        "twice; 2 earlier jobs left out\n"));
+}
+
+TEST_F(AuditReportTest, AResumeOfAnotherJobIsAnotherJob) {
+  std::ofstream(path_) << AuditJobLine(JobFrom(0, "a")) << "\n"
+                       << AuditLine(RoundOf(0, {1})) << "\n"
+                       << AuditJobLine(JobFrom(9, "b")) << "\n"
+                       << AuditLine(RoundOf(9, {2})) << "\n";
+  const nlohmann::json all = Json();
+  EXPECT_EQ(all["earlier_jobs"], 1);
+  EXPECT_EQ(all["first_round"], 9);
+}
+
+TEST_F(AuditReportTest, AJobThatHasJustBegun) {
+  std::ofstream(path_) << AuditJobLine(JobFrom(0)) << "\n";
+  ASSERT_EQ(Run({}), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("5 workers\n0 rounds\n"));
+}
+
 // Krum uses one worker a round: the others are no worse for that.
 TEST_F(AuditReportTest, WhoLiedComesBeforeWhoWasNotChosen) {
   std::vector<RoundRecord> records;
