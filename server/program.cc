@@ -230,7 +230,8 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
     };
   }
   if (flags.index == 0) {
-    for (const std::string& words : RuleWarnings(flags.job))
+    for (const std::string& words :
+         RuleWarnings(flags.job, flags.rule_secret.has_value()))
       logger.warn("{}", words);
   }
   ServerNode node(config, layout, map,
