@@ -18,12 +18,6 @@ constexpr const char* kReasons[] = {"missing", "not_finite", "absurd"};
 // The record, a list, an entry of it, and a list of that.
 constexpr int kDepth = 4;
 
-json StageJson(const rules::StageNote& note) {
-  return {{"stage", note.stage},       {"rows", note.rows},
-          {"buckets", note.buckets},   {"scores", note.scores},
-          {"selected", note.selected}, {"trust", note.trust}};
-}
-
 // An array of objects, each made from an element.
 template <typename T, typename Make>
 json ListOf(const std::vector<T>& elements, Make make) {
@@ -218,6 +212,12 @@ absl::Status ReadRecord(const json& from, RoundRecord* record) {
 
 const char* NameOf(RoundRecord::Reason reason) {
   return kReasons[static_cast<size_t>(reason)];
+}
+
+json StageJson(const rules::StageNote& note) {
+  return {{"stage", note.stage},       {"rows", note.rows},
+          {"buckets", note.buckets},   {"scores", note.scores},
+          {"selected", note.selected}, {"trust", note.trust}};
 }
 
 std::string AuditLine(const RoundRecord& record) {

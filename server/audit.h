@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/messages.h"
+#include "nlohmann/json.hpp"
 #include "server/rules/plan.h"
 
 namespace parapet {
@@ -86,6 +87,9 @@ struct AuditJob {
 std::string AuditLine(const RoundRecord& record);  // without the line's end
 std::string AuditLostLine(uint64_t rounds);
 std::string AuditJobLine(const AuditJob& job);
+
+// An element of "stages".
+nlohmann::json StageJson(const rules::StageNote& note);
 
 struct AuditEntry {
   std::optional<AuditJob> job;  // if there: nothing else counts
