@@ -177,16 +177,14 @@ void WriteMean(double factor, const AttackView& view, float* out) {
     out[j] = static_cast<float>(factor * crowd.mu()[j]);
 }
 
-absl::Status WriteMimic(int target, const AttackView& view, float* out) {
+void WriteMimic(int target, const AttackView& view, float* out) {
   const auto found =
       std::find(view.honest_ids.begin(), view.honest_ids.end(), target);
-  if (found == view.honest_ids.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("mimic: worker ", target, " is not an honest worker"));
-  }
-  const float* row = view.honest[found - view.honest_ids.begin()];
-  std::copy(row, row + view.elements, out);
-  return absl::OkStatus();
+  // One that has left, or has no sample, pushes nothing that could be copied.
+  const float* row = found == view.honest_ids.end()
+                         ? view.own
+                         : view.honest[found - view.honest_ids.begin()];
+  if (row != out) std::copy(row, row + view.elements, out);
 }
 
 absl::Status WriteAlie(const Attack& attack, const AttackView& view,
@@ -286,7 +284,8 @@ absl::Status MakeAttack(const Attack& attack, const AttackView& view,
       WriteNoise(attack.strength, view, out);
       break;
     case Kind::kMimic:
-      return WriteMimic(attack.target, view, out);
+      WriteMimic(attack.target, view, out);
+      break;
     case Kind::kZero:
       fill(0);
       break;
