@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -206,6 +207,20 @@ void WriteExtreme(const Attack& attack, const AttackView& view, float* out) {
       out);
 }
 
+// What some attacks put at every coordinate.
+std::optional<float> EverywhereOf(Kind kind) {
+  switch (kind) {
+    case Kind::kZero:
+      return 0.0f;
+    case Kind::kNan:
+      return std::numeric_limits<float>::quiet_NaN();
+    case Kind::kInf:
+      return std::numeric_limits<float>::infinity();
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool Attack::needs_honest() const {
@@ -265,9 +280,10 @@ void FlipLabels(int64_t classes, absl::Span<int32_t> labels) {
 
 absl::Status MakeAttack(const Attack& attack, const AttackView& view,
                         float* out) {
-  const auto fill = [&](float value) {
-    std::fill(out, out + view.elements, value);
-  };
+  if (const std::optional<float> value = EverywhereOf(attack.kind)) {
+    std::fill(out, out + view.elements, *value);
+    return absl::OkStatus();
+  }
   switch (attack.kind) {
     case Kind::kSignFlip:
       Scale(-attack.strength, view, out);
@@ -285,15 +301,6 @@ absl::Status MakeAttack(const Attack& attack, const AttackView& view,
       break;
     case Kind::kMimic:
       WriteMimic(attack.target, view, out);
-      break;
-    case Kind::kZero:
-      fill(0);
-      break;
-    case Kind::kNan:
-      fill(std::numeric_limits<float>::quiet_NaN());
-      break;
-    case Kind::kInf:
-      fill(std::numeric_limits<float>::infinity());
       break;
     case Kind::kMinMax:
     case Kind::kMinSum:
