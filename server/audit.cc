@@ -18,12 +18,6 @@ constexpr const char* kReasons[] = {"missing", "not_finite", "absurd"};
 // The record, a list, an entry of it, and a list of that.
 constexpr int kDepth = 4;
 
-json StageJson(const rules::StageNote& note) {
-  return {{"stage", note.stage},       {"rows", note.rows},
-          {"buckets", note.buckets},   {"scores", note.scores},
-          {"selected", note.selected}, {"trust", note.trust}};
-}
-
 // An array of objects, each made from an element.
 template <typename T, typename Make>
 json ListOf(const std::vector<T>& elements, Make make) {
@@ -208,6 +202,18 @@ absl::Status ReadStrikes(const json& from, RoundRecord* record) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<AuditJob> ReadJob(const json& from) {
+  AuditJob job;
+  PARAPET_ASSIGN_OR_RETURN(job.job, JsonString(from, "job"));
+  PARAPET_ASSIGN_OR_RETURN(job.from, JsonUint(from, "from"));
+  PARAPET_ASSIGN_OR_RETURN(job.rule, JsonString(from, "rule"));
+  PARAPET_ASSIGN_OR_RETURN(const uint32_t f, Id(from, "f"));
+  job.f = static_cast<int>(f);
+  PARAPET_ASSIGN_OR_RETURN(const uint32_t workers, Id(from, "workers"));
+  job.workers = static_cast<int>(workers);
+  return job;
+}
+
 absl::Status ReadRecord(const json& from, RoundRecord* record) {
   PARAPET_ASSIGN_OR_RETURN(record->round, JsonUint(from, "round"));
   PARAPET_ASSIGN_OR_RETURN(record->rule, JsonString(from, "rule"));
@@ -234,6 +240,12 @@ const char* NameOf(RoundRecord::Reason reason) {
   return kReasons[static_cast<size_t>(reason)];
 }
 
+json StageJson(const rules::StageNote& note) {
+  return {{"stage", note.stage},       {"rows", note.rows},
+          {"buckets", note.buckets},   {"scores", note.scores},
+          {"selected", note.selected}, {"trust", note.trust}};
+}
+
 std::string AuditLine(const RoundRecord& record) {
   return Dump(RecordJson(record));
 }
@@ -242,12 +254,24 @@ std::string AuditLostLine(uint64_t rounds) {
   return Dump(json{{"lost", rounds}});
 }
 
+std::string AuditJobLine(const AuditJob& job) {
+  return Dump(json{{"job", job.job},
+                   {"from", job.from},
+                   {"rule", job.rule},
+                   {"f", job.f},
+                   {"workers", job.workers}});
+}
+
 absl::StatusOr<AuditEntry> ParseAuditLine(absl::string_view line) {
   PARAPET_ASSIGN_OR_RETURN(const json object, ParseJson(line, kDepth));
   AuditEntry entry;
   if (object.is_object() && object.contains("lost")) {
     PARAPET_ASSIGN_OR_RETURN(entry.lost, JsonUint(object, "lost"));
     if (entry.lost == 0) return Bad("lost");
+    return entry;
+  }
+  if (object.is_object() && object.contains("job")) {
+    PARAPET_ASSIGN_OR_RETURN(entry.job, ReadJob(object));
     return entry;
   }
   PARAPET_RETURN_IF_ERROR(ReadRecord(object, &entry.record));

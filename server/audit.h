@@ -2,12 +2,14 @@
 #define PARAPET_SERVER_AUDIT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/messages.h"
+#include "nlohmann/json.hpp"
 #include "server/rules/plan.h"
 
 namespace parapet {
@@ -60,6 +62,15 @@ struct RoundRecord {
 
 const char* NameOf(RoundRecord::Reason reason);  // "not_finite"
 
+// What the lead begins to do.
+struct AuditJob {
+  std::string job;    // --job_id
+  uint64_t from = 0;  // version that it begins with; above 0: a resume
+  std::string rule;   // as --rule says it
+  int f = 0;          // --byzantine
+  int workers = 0;
+};
+
 // The audit file has a line for each round, a JSON object:
 //   {"round": 12, "rule": "nnm + krum", "f": 1, "participants": [0, 1, 3],
 //    "left_out": [{"worker": 2, "reason": "absurd", "why": "sent ..."}],
@@ -70,15 +81,22 @@ const char* NameOf(RoundRecord::Reason reason);  // "not_finite"
 //    "weights": [0.3, ...], "stages": [{"stage": "nnm", "rows": [0, 1, 3],
 //    "buckets": false, "scores": [], "selected": [], "trust": []}, ...],
 //    "suspicion": [{"worker": 0, "rate": 0.02}, ...]}
-// or, where the disk could not keep up, {"lost": 7}: so many rounds have no
-// line here. Readers ignore members that they do not know; lines of older
-// releases have no strikes. Scores that are not
-// finite are null in JSON and read back as NaN.
+// or, where the disk could not keep up or was full, {"lost": 7}: so many rounds
+// have no line here, or may have none. Before it there may be an empty line, or
+// one that is cut. The first line of every start of a job, also of a resume, is
+//   {"job": "parapet", "from": 0, "rule": "nnm + krum", "f": 1, "workers": 5}
+// (older files have none, and no strikes). Readers ignore members that they do
+// not know. Scores that are not finite are null in JSON and read back as NaN.
 std::string AuditLine(const RoundRecord& record);  // without the line's end
 std::string AuditLostLine(uint64_t rounds);
+std::string AuditJobLine(const AuditJob& job);
+
+// An element of "stages".
+nlohmann::json StageJson(const rules::StageNote& note);
 
 struct AuditEntry {
-  uint64_t lost = 0;  // above 0: nothing else counts
+  std::optional<AuditJob> job;  // if there: nothing else counts
+  uint64_t lost = 0;            // above 0: nothing else counts
   RoundRecord record;
 };
 // InvalidArgument in words if the line is not as above. Any bytes are fine.

@@ -21,11 +21,7 @@ class AuditWriter::File {
   // Moves what is there out of the way and begins anew.
   absl::Status Begin() {
     if (file_ != nullptr) PARAPET_RETURN_IF_ERROR(Close());
-    for (int i = kOlderFiles - 1; i >= 0; --i) {
-      const std::string from = Older(i);
-      if (absl::IsNotFound(disk_.Open(from).status())) continue;
-      PARAPET_RETURN_IF_ERROR(disk_.Rename(from, Older(i + 1)));
-    }
+    PARAPET_RETURN_IF_ERROR(MoveOlder());
     PARAPET_ASSIGN_OR_RETURN(file_, disk_.Create(path_));
     bytes_ = 0;
     torn_ = false;
@@ -46,6 +42,20 @@ class AuditWriter::File {
   }
 
  private:
+  // Makes room for a file, and only if there is one in the way: a disk on which
+  // no new file can be made shall not cost an old one with every try.
+  absl::Status MoveOlder() {
+    int free = 0;
+    while (free < kOlderFiles && Exists(Older(free))) ++free;
+    for (int i = free - 1; i >= 0; --i)
+      PARAPET_RETURN_IF_ERROR(disk_.Rename(Older(i), Older(i + 1)));
+    return absl::OkStatus();
+  }
+
+  bool Exists(const std::string& path) {
+    return !absl::IsNotFound(disk_.Open(path).status());
+  }
+
   std::string Older(int i) const {
     return i == 0 ? path_ : absl::StrCat(path_, ".", i);
   }
@@ -69,6 +79,10 @@ absl::StatusOr<std::unique_ptr<AuditWriter>> AuditWriter::Create(
     std::function<void(const std::string&)> warn) {
   auto file = std::make_shared<File>(disk, options.path, options.max_bytes);
   PARAPET_RETURN_IF_ERROR(file->Begin());
+  if (!options.first_line.empty()) {
+    PARAPET_RETURN_IF_ERROR(
+        file->Append(absl::StrCat(options.first_line, "\n")));
+  }
   std::unique_ptr<AuditWriter> writer(
       new AuditWriter(options, std::move(executor), std::move(warn)));
   writer->file_ = std::move(file);

@@ -26,12 +26,14 @@ class AuditWriter {
  public:
   struct Options {
     std::string path;
+    std::string first_line;  // without its end; empty: none
     int64_t max_bytes = int64_t{64} << 20;
     // Lines that wait for the disk.
     size_t max_pending = 4096;
   };
 
-  // Begins the file, so that one that cannot be written is known at once. The
+  // Begins the file with the first line, so that one that cannot be written is
+  // known at once. The
   // disk must outlive the writer. `warn` gets what goes wrong, once until it
   // goes right again.
   static absl::StatusOr<std::unique_ptr<AuditWriter>> Create(

@@ -281,6 +281,9 @@ class Lead {
 
   // lead_admit.cc: who is in the job.
   std::optional<RefuseMessage> Objection(const HelloMessage& hello) const;
+  std::optional<RefuseMessage> AlreadyHere(const HelloMessage& hello) const;
+  Player& Enter(const HelloMessage& hello);
+  void Welcome(Via via, const Peer& peer, const Player& player);
   uint64_t NewSession() const;
   bool AllPresent() const;
   std::string Missing() const;

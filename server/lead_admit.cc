@@ -73,60 +73,68 @@ std::optional<RefuseMessage> Lead::Objection(const HelloMessage& hello) const {
   return std::nullopt;
 }
 
-void Lead::On(HelloIn& event) {
-  const HelloMessage& hello = event.hello;
-  if (std::optional<RefuseMessage> objection = Objection(hello)) {
-    Warn(absl::StrCat("refused: ", objection->words));
-    effects_.push_back(Refuse{event.via, *std::move(objection)});
-    return;
-  }
-  auto it = players_.find(hello.peer);
-  const bool known = it != players_.end();
+std::optional<RefuseMessage> Lead::AlreadyHere(
+    const HelloMessage& hello) const {
+  const auto it = players_.find(hello.peer);
   // The lead is server 0, and never says hello to itself.
   const bool self = hello.peer == Peer{Role::kServer, 0};
-  if (known && (self || it->second.nonce != hello.nonce)) {
-    const Player& other = it->second;
-    const bool alive =
-        self ||
-        (!other.gone && now_ < other.heard + config_.patience.dead_after);
-    const bool began =
-        stage_ != Stage::kGathering && hello.peer.role != Role::kEvaluator;
-    if (alive || began) {
-      const std::string words = absl::StrCat(
-          "there ", alive ? "is" : "was", " a ", NameOf(hello.peer), " already",
-          alive ? ": give each process an id of its own"
-                : ", and one that left cannot come back");
-      Warn(absl::StrCat("refused: ", words));
-      effects_.push_back(Refuse{event.via, {Code::kAlreadyHere, words}});
-      return;
-    }
+  if (it == players_.end() || (!self && it->second.nonce == hello.nonce))
+    return std::nullopt;
+  const Player& other = it->second;
+  const bool alive =
+      self || (!other.gone && now_ < other.heard + config_.patience.dead_after);
+  const bool began =
+      stage_ != Stage::kGathering && hello.peer.role != Role::kEvaluator;
+  if (!alive && !began) return std::nullopt;
+  return RefuseMessage{
+      Code::kAlreadyHere,
+      absl::StrCat("there ", alive ? "is" : "was", " a ", NameOf(hello.peer),
+                   " already",
+                   alive ? ": give each process an id of its own"
+                         : ", and one that left cannot come back")};
+}
+
+Lead::Player& Lead::Enter(const HelloMessage& hello) {
+  Player& player = players_[hello.peer];
+  player = Player();
+  player.session = NewSession();
+  player.nonce = hello.nonce;
+  player.samples = hello.samples;
+  player.fingerprint = hello.fingerprint;
+  Note(absl::StrCat(NameOf(hello.peer), " is here (", hello.fingerprint, ")"));
+  return player;
+}
+
+void Lead::Welcome(Via via, const Peer& peer, const Player& player) {
+  effects_.push_back(
+      Admit{via, peer, player.session, {config_.version, config_.resume_from}});
+  if (peer.role == Role::kServer && !player.loaded) {
+    effects_.push_back(
+        Tell{peer, LoadMessage{config_.version, config_.resume_from}});
   }
-  if (known && it->second.nonce == hello.nonce && it->second.gone) {
+  for (Body& body : Recap(peer.role))
+    effects_.push_back(Tell{peer, std::move(body)});
+}
+
+void Lead::On(HelloIn& event) {
+  const HelloMessage& hello = event.hello;
+  std::optional<RefuseMessage> refusal = Objection(hello);
+  if (!refusal) refusal = AlreadyHere(hello);
+  if (refusal) {
+    Warn(absl::StrCat("refused: ", refusal->words));
+    effects_.push_back(Refuse{event.via, *std::move(refusal)});
+    return;
+  }
+  const auto it = players_.find(hello.peer);
+  const bool again = it != players_.end() && it->second.nonce == hello.nonce;
+  if (again && it->second.gone) {
     effects_.push_back(
         Refuse{event.via, {Code::kWrongSession, it->second.why_gone}});
     return;
   }
-  Player& player = players_[hello.peer];
-  if (!known || player.nonce != hello.nonce) {
-    player = Player();
-    player.session = NewSession();
-    player.nonce = hello.nonce;
-    player.samples = hello.samples;
-    player.fingerprint = hello.fingerprint;
-    Note(
-        absl::StrCat(NameOf(hello.peer), " is here (", hello.fingerprint, ")"));
-  }
+  Player& player = again ? it->second : Enter(hello);
   player.heard = now_;
-  effects_.push_back(Admit{event.via,
-                           hello.peer,
-                           player.session,
-                           {config_.version, config_.resume_from}});
-  if (hello.peer.role == Role::kServer && !player.loaded) {
-    effects_.push_back(
-        Tell{hello.peer, LoadMessage{config_.version, config_.resume_from}});
-  }
-  for (Body& body : Recap(hello.peer.role))
-    effects_.push_back(Tell{hello.peer, std::move(body)});
+  Welcome(event.via, hello.peer, player);
   if (stage_ == Stage::kGathering && AllPresent()) Begin();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
@@ -145,17 +146,25 @@ absl::Status Loop(ServerNode& node, net::Transport& transport, Clock& clock,
   return absl::OkStatus();
 }
 
-// Null where there is nothing to write.
+uint64_t VersionOf(const std::optional<Snapshot>& start) {
+  return start ? start->manifest.version : 0;
+}
+
+// Null where there is nothing to write. `version` is where the job begins.
 absl::StatusOr<std::unique_ptr<AuditWriter>> MakeAudit(
-    const ServerFlags& flags, Disk& disk, Logger& logger,
+    const ServerFlags& flags, uint64_t version, Disk& disk, Logger& logger,
     std::function<void()> wake) {
   if (flags.audit.empty() || flags.index != 0) return nullptr;
-  absl::StatusOr<std::unique_ptr<AuditWriter>> audit =
-      AuditWriter::Create({.path = flags.audit, .max_bytes = flags.audit_bytes},
-                          &disk, MakePoolExecutor(1, std::move(wake)),
-                          [&logger](const std::string& words) {
-                            logger.warn("--audit: {}", words);
-                          });
+  const JobConfig& job = flags.job;
+  absl::StatusOr<std::unique_ptr<AuditWriter>> audit = AuditWriter::Create(
+      {.path = flags.audit,
+       .first_line = AuditJobLine(
+           {job.job_id, version, job.rule, job.byzantine, job.workers}),
+       .max_bytes = flags.audit_bytes},
+      &disk, MakePoolExecutor(1, std::move(wake)),
+      [&logger](const std::string& words) {
+        logger.warn("--audit: {}", words);
+      });
   if (audit.ok()) return audit;
   return absl::InvalidArgumentError(
       absl::StrCat("--audit=", flags.audit, ": ", audit.status().message()));
@@ -170,9 +179,15 @@ void FinishAudit(AuditWriter* audit, Clock& clock) {
   }
 }
 
-absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
-                        Logger& logger) {
-  const std::unique_ptr<Disk> disk = MakePosixDisk();
+// What follows from the flags, the data and the snapshot to start from.
+struct Plan {
+  Layout layout;
+  ShardMap map;
+  ServerNodeConfig config;
+};
+
+absl::StatusOr<Plan> MakePlan(const ServerFlags& flags, Disk& disk,
+                              Logger& logger) {
   // Data that differ from worker to worker have one shape; the first worker's
   // says it.
   PARAPET_ASSIGN_OR_RETURN(
@@ -180,79 +195,124 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
       DescribeData(absl::StrReplaceAll(flags.job.data, {{"{id}", "0"}})));
   if (flags.job.train_samples > 0)
     facts.train_samples = flags.job.train_samples;
-  PARAPET_ASSIGN_OR_RETURN(const Layout layout,
+  PARAPET_ASSIGN_OR_RETURN(Layout layout,
                            ModelLayout(flags.job.model, facts.shape));
   PARAPET_ASSIGN_OR_RETURN(
-      const ShardMap map,
-      ShardMap::Create(layout.elements(),
-                       static_cast<int>(flags.servers.size()), flags.job.chunk,
-                       flags.job.leaf));
+      ShardMap map, ShardMap::Create(layout.elements(),
+                                     static_cast<int>(flags.servers.size()),
+                                     flags.job.chunk, flags.job.leaf));
   std::optional<Snapshot> resume;
   if (flags.index == 0) {
-    PARAPET_ASSIGN_OR_RETURN(resume, FindStart(flags, *disk, logger));
+    PARAPET_ASSIGN_OR_RETURN(resume, FindStart(flags, disk, logger));
   }
-  const ServerNodeConfig config = MakeNodeConfig(
+  ServerNodeConfig config = MakeNodeConfig(
       flags, static_cast<uint64_t>(facts.train_samples), std::move(resume));
   PARAPET_RETURN_IF_ERROR(CheckResume(config, layout, logger));
+  return Plan{std::move(layout), std::move(map), std::move(config)};
+}
 
+// What a node works with, made from the flags. Members end in reverse order:
+// threads wake the transport and so end before it.
+struct Tools {
+  Tools(const ServerFlags& flags, const ShardMap& map, Disk& disk,
+        Logger& logger)
+      : disk(disk),
+        logger(logger),
+        transport(net::MakeZmqTransport(net::OptionsFor(map))),
+        progress(
+            ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),
+        reducer(flags.threads > 0 ? MakePoolExecutor(flags.threads, Waker())
+                                  : MakeInlineExecutor()),
+        writer(MakePoolExecutor(1, Waker())),
+        planner(MakePoolExecutor(1, Waker())) {
+    if (!flags.trace.empty())
+      trace = std::make_unique<Trace>(logger.name(), flags.index, 1 << 20);
+  }
+
+  std::function<void()> Waker() {
+    return [this] { transport->Wake(); };
+  }
+  ServerNodeParts Parts() {
+    return {transport.get(), reducer.get(), writer.get(), device.get(), &disk,
+            &logger,         trace.get(),   SystemRandom, planner.get()};
+  }
+
+  Disk& disk;
+  Logger& logger;
   SteadyClock clock;
   const std::unique_ptr<Device> device = MakeCpuDevice();
-  const std::unique_ptr<net::Transport> transport =
-      net::MakeZmqTransport(net::OptionsFor(map));
+  const std::unique_ptr<net::Transport> transport;
   std::unique_ptr<Trace> trace;
-  if (!flags.trace.empty())
-    trace = std::make_unique<Trace>(logger.name(), flags.index, 1 << 20);
-  const auto wake = [&transport] { transport->Wake(); };
-  const std::unique_ptr<Executor> reducer =
-      flags.threads > 0 ? MakePoolExecutor(flags.threads, wake)
-                        : MakeInlineExecutor();
-  const std::unique_ptr<Executor> writer = MakePoolExecutor(1, wake);
-  const std::unique_ptr<Executor> planner = MakePoolExecutor(1, wake);
-  ProgressPrinter progress(
-      ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0));
+  ProgressPrinter progress;
+  const std::unique_ptr<Executor> reducer, writer, planner;
+};
+
+// `audit` may be null.
+ServerNodeHooks MakeHooks(ProgressPrinter& progress, AuditWriter* audit) {
   ServerNodeHooks hooks;
   hooks.on_evaluated = [&progress](const EvalReportMessage& report, bool last) {
     progress.ShowEvaluation(report, last);
   };
-  PARAPET_ASSIGN_OR_RETURN(const std::unique_ptr<AuditWriter> audit,
-                           MakeAudit(flags, *disk, logger, wake));
-  if (audit != nullptr) {
-    hooks.on_record = [&audit](const RoundRecord& record) {
-      audit->Add(AuditLine(record));
-    };
-  }
-  if (flags.index == 0) {
-    for (const std::string& words : RuleWarnings(flags.job))
-      logger.warn("{}", words);
-  }
-  ServerNode node(
-      config, layout, map,
-      {transport.get(), reducer.get(), writer.get(), device.get(), disk.get(),
-       &logger, trace.get(), SystemRandom, planner.get()},
-      hooks, clock.Now());
+  if (audit == nullptr) return hooks;
+  hooks.on_record = [audit](const RoundRecord& record) {
+    audit->Add(AuditLine(record));
+  };
+  return hooks;
+}
+
+// From listening to the end of the job.
+absl::Status Serve(const ServerFlags& flags, const ShardMap& map,
+                   StopSignals& signals, Tools& tools, AuditWriter* audit,
+                   ServerNode& node) {
   std::atomic<int> stop = 0;
-  signals.OnStop([&stop, &transport](int signal) {
+  signals.OnStop([&stop, &tools](int signal) {
     stop = signal;
-    transport->Wake();
+    tools.transport->Wake();
   });
-  PARAPET_ASSIGN_OR_RETURN(const std::string address, node.Start(clock.Now()));
-  logger.info("listens at {}; {} of {} chunks", address,
-              map.ChunksOf(flags.index), map.chunks());
-  PARAPET_RETURN_IF_ERROR(WritePortFile(flags.port_file, address, *disk));
+  const absl::Cleanup deaf = [&signals] { signals.OnStop(nullptr); };
+  PARAPET_ASSIGN_OR_RETURN(const std::string address,
+                           node.Start(tools.clock.Now()));
+  tools.logger.info("listens at {}; {} of {} chunks", address,
+                    map.ChunksOf(flags.index), map.chunks());
+  PARAPET_RETURN_IF_ERROR(WritePortFile(flags.port_file, address, tools.disk));
   const absl::Status looped =
-      Loop(node, *transport, clock, stop, progress, audit.get());
-  FinishAudit(audit.get(), clock);
-  signals.OnStop(nullptr);
-  PARAPET_RETURN_IF_ERROR(looped);
-  if (trace != nullptr)
-    PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));
-  PARAPET_RETURN_IF_ERROR(WriteSummary(flags, node, *disk));
-  const ServerNode::Outcome& outcome = *node.outcome();
+      Loop(node, *tools.transport, tools.clock, stop, tools.progress, audit);
+  FinishAudit(audit, tools.clock);
+  return looped;
+}
+
+int Tell(const ServerNode::Outcome& outcome, Logger& logger) {
   const int code = ExitCodeOf(outcome.code);
   if (!outcome.words.empty())
     logger.log(code == 0 ? spdlog::level::info : spdlog::level::err, "{}",
                outcome.words);
   return code;
+}
+
+void WarnOfRule(const ServerFlags& flags, Logger& logger) {
+  if (flags.index != 0) return;
+  for (const std::string& words :
+       RuleWarnings(flags.job, flags.rule_secret.has_value()))
+    logger.warn("{}", words);
+}
+
+absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
+                        Logger& logger) {
+  const std::unique_ptr<Disk> disk = MakePosixDisk();
+  PARAPET_ASSIGN_OR_RETURN(const Plan plan, MakePlan(flags, *disk, logger));
+  Tools tools(flags, plan.map, *disk, logger);
+  PARAPET_ASSIGN_OR_RETURN(const std::unique_ptr<AuditWriter> audit,
+                           MakeAudit(flags, VersionOf(plan.config.resume),
+                                     *disk, logger, tools.Waker()));
+  WarnOfRule(flags, logger);
+  ServerNode node(plan.config, plan.layout, plan.map, tools.Parts(),
+                  MakeHooks(tools.progress, audit.get()), tools.clock.Now());
+  PARAPET_RETURN_IF_ERROR(
+      Serve(flags, plan.map, signals, tools, audit.get(), node));
+  if (tools.trace != nullptr)
+    PARAPET_RETURN_IF_ERROR(tools.trace->Write(*disk, flags.trace));
+  PARAPET_RETURN_IF_ERROR(WriteSummary(flags, node, *disk));
+  return Tell(*node.outcome(), logger);
 }
 
 }  // namespace

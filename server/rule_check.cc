@@ -1,5 +1,7 @@
 #include "server/rule_check.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/rules/chain.h"
 
@@ -9,6 +11,12 @@ namespace {
 absl::Status Refuse(const JobConfig& job, absl::string_view words) {
   return absl::InvalidArgumentError(
       absl::StrCat("--rule=", job.rule, ": ", words));
+}
+
+bool Shuffles(const rules::Chain& chain) {
+  const std::vector<rules::Chain::Link>& links = chain.links();
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& link) { return link.name == "bucketing"; });
 }
 
 }  // namespace
@@ -34,10 +42,18 @@ absl::Status CheckRule(const CommonFlags& flags) {
                chain->CheckLimits(quorum, job.byzantine, "quorum").message()));
 }
 
-std::vector<std::string> RuleWarnings(const JobConfig& job) {
+std::vector<std::string> RuleWarnings(const JobConfig& job, bool secret) {
   const absl::StatusOr<rules::Chain> chain = rules::Chain::Parse(job.rule);
   if (!chain.ok()) return {};
-  return chain->Warnings(job.workers, job.byzantine);
+  std::vector<std::string> warnings =
+      chain->Warnings(job.workers, job.byzantine);
+  if (Shuffles(*chain) && !secret) {
+    warnings.push_back(
+        "bucketing shuffles by a secret that is drawn anew at every start: "
+        "other runs, and a resume, give other bits; give the lead a "
+        "--rule_secret for the same");
+  }
+  return warnings;
 }
 
 }  // namespace parapet

@@ -19,8 +19,8 @@ inline constexpr int kMostWorkersByDistance = 512;
 absl::Status CheckRule(const CommonFlags& flags);
 
 // What a user should know of the job's rule though it is no error. The rule has
-// been checked.
-std::vector<std::string> RuleWarnings(const JobConfig& job);
+// been checked; `secret`: --rule_secret is given.
+std::vector<std::string> RuleWarnings(const JobConfig& job, bool secret);
 
 }  // namespace parapet
 

@@ -13,6 +13,7 @@
 #include "common/npy.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/audit.h"
 #include "server/rules/local_round.h"
 
 namespace parapet {
@@ -127,12 +128,6 @@ void NameLeftOut(const LocalOutcome& outcome, std::ostream& err) {
   }
 }
 
-json ToJson(const StageNote& note) {
-  return {{"stage", note.stage},       {"rows", note.rows},
-          {"buckets", note.buckets},   {"scores", note.scores},
-          {"selected", note.selected}, {"trust", note.trust}};
-}
-
 // The last stage's scores by row of the input: null for one that it did not
 // see; none if it has none, or saw buckets.
 json ScoresByRow(const Plan& plan) {
@@ -162,7 +157,7 @@ json Explain(const Chain& chain, const Flags& flags, const Inputs& inputs,
           one.fault == rules::Fault::kAbsurd ? "absurd" : "not finite"},
          {"why", one.why}});
   }
-  for (const StageNote& note : plan.notes) stages.push_back(ToJson(note));
+  for (const StageNote& note : plan.notes) stages.push_back(StageJson(note));
   return {{"rule", chain.text()},
           {"byzantine", flags.byzantine},
           {"n", inputs.n()},

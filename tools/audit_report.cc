@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <tuple>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -21,6 +22,12 @@ constexpr int kRotated = 3;
 // Sorts of words that are kept for a worker: some name numbers.
 constexpr size_t kMostWords = 20;
 
+constexpr const char* kNotes =
+    "\nUnused: it entered, and the rule gave it a weight of 0. Rules that "
+    "choose few, such as\nkrum, do that to most workers, honest or not: "
+    "compare "
+    "workers.\n";
+
 void AddWords(const std::string& why, WorkerAccount* account) {
   const bool known = account->words.contains(why);
   if (known || account->words.size() < kMostWords) {
@@ -31,36 +38,64 @@ void AddWords(const std::string& why, WorkerAccount* account) {
 }
 
 std::string Reasons(const WorkerAccount& account) {
-  return absl::StrJoin(account.left_out, ", ",
-                       [](std::string* out, const auto& reason) {
-                         absl::StrAppend(out, reason.first, " ", reason.second);
-                       });
+  std::vector<std::string> reasons;
+  for (const auto& [reason, rounds] : account.left_out)
+    reasons.push_back(absl::StrCat(reason, " ", rounds));
+  // Under a rule on each coordinate by itself it is not left out as a whole.
+  if (account.bad_values > 0) {
+    reasons.push_back(
+        absl::StrCat("not finite at ", account.bad_values,
+                     account.bad_values == 1 ? " coordinate" : " coordinates"));
+  }
+  return absl::StrJoin(reasons, ", ");
 }
 
 double Share(double part, uint64_t of) {
   return of == 0 ? 0 : part / static_cast<double>(of);
 }
 
-// Those who were left out most come first.
+// Those who were left out most come first, then who sent most that is not
+// finite, then the most suspect. Who is unused may be as honest as those who
+// are not: that does not count.
 std::vector<std::pair<uint32_t, const WorkerAccount*>> Ranked(
     const AuditReport& report) {
   std::vector<std::pair<uint32_t, const WorkerAccount*>> all;
   for (const auto& [worker, account] : report.workers)
     all.emplace_back(worker, &account);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second->out() + a.second->unused >
-           b.second->out() + b.second->unused;
+    return std::tuple(a.second->out(), a.second->bad_values,
+                      a.second->suspicion) > std::tuple(b.second->out(),
+                                                        b.second->bad_values,
+                                                        b.second->suspicion);
   });
   return all;
 }
 
-void PrintTable(const AuditReport& report, std::ostream& out) {
-  out << absl::StrFormat("%d rounds, %d to %d", report.rounds,
-                         report.first_round, report.last_round);
+void PrintHead(const AuditReport& report, std::ostream& out) {
+  if (report.job) {
+    out << "job " << report.job->job << ": " << report.job->rule
+        << ", f=" << report.job->f << ", " << report.job->workers
+        << " workers\n";
+  }
+  out << report.rounds << " rounds";
+  if (report.rounds > 0)
+    out << ", " << report.first_round << " to " << report.last_round;
   if (report.again > 0) out << "; " << report.again << " done twice";
   if (report.bad > 0) out << "; " << report.bad << " bad";
   if (report.lost > 0) out << "; " << report.lost << " not written down";
-  out << "\n\nworker       in  left out    unused  mean weight  suspicion  "
+  if (report.cut > 0)
+    out << "; " << report.cut << (report.cut == 1 ? " line" : " lines")
+        << " cut";
+  if (report.earlier_jobs > 0) {
+    out << "; " << report.earlier_jobs << " earlier "
+        << (report.earlier_jobs == 1 ? "job" : "jobs") << " left out";
+  }
+  out << "\n";
+}
+
+void PrintTable(const AuditReport& report, std::ostream& out) {
+  PrintHead(report, out);
+  out << "\nworker       in  left out    unused  mean weight  suspicion  "
          "reasons\n";
   for (const auto& [worker, account] : Ranked(report)) {
     const std::string weight =
@@ -71,7 +106,7 @@ void PrintTable(const AuditReport& report, std::ostream& out) {
                            account->in, account->out(), account->unused, weight,
                            account->suspicion, Reasons(*account));
   }
-  out << "\nUnused: it entered, and the rule gave it a weight of 0.\n";
+  out << kNotes;
 }
 
 nlohmann::json ToJson(uint32_t worker, const WorkerAccount& account) {
@@ -93,32 +128,44 @@ void PrintJson(const AuditReport& report, std::ostream& out) {
   nlohmann::json workers = nlohmann::json::array();
   for (const auto& [worker, account] : report.workers)
     workers.push_back(ToJson(worker, account));
-  const nlohmann::json all = {{"rounds", report.rounds},
-                              {"first_round", report.first_round},
-                              {"last_round", report.last_round},
-                              {"again", report.again},
-                              {"bad", report.bad},
-                              {"lost", report.lost},
-                              {"workers", workers}};
+  nlohmann::json all = {{"earlier_jobs", report.earlier_jobs},
+                        {"rounds", report.rounds},
+                        {"first_round", report.first_round},
+                        {"last_round", report.last_round},
+                        {"again", report.again},
+                        {"bad", report.bad},
+                        {"lost", report.lost},
+                        {"cut", report.cut},
+                        {"workers", workers}};
+  if (report.job) {
+    all["job"] = report.job->job;
+    all["rule"] = report.job->rule;
+    all["f"] = report.job->f;
+  }
   out << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
       << "\n";
 }
 
+absl::StatusOr<AuditEntry> Parse(const std::string& line) {
+  if (line.size() <= kLongestLine) return ParseAuditLine(line);
+  return absl::InvalidArgumentError(
+      absl::StrCat("a line of ", line.size(), " bytes"));
+}
+
 absl::Status ReadAll(const std::string& path, AuditReport* report) {
   bool found = false;
+  uint64_t lines = 0;
   for (int age = kRotated; age >= 0; --age) {
     const std::string name = age == 0 ? path : absl::StrCat(path, ".", age);
     std::ifstream in(name, std::ios::binary);
     if (!in) continue;
     found = true;
-    const absl::Status status = ReadAudit(in, report);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(name, ": ", status.message()));
-    }
+    lines += ReadAudit(in, report);
   }
-  return found ? absl::OkStatus()
-               : absl::NotFoundError(absl::StrCat("no file ", path));
+  if (!found) return absl::NotFoundError(absl::StrCat("no file ", path));
+  if (lines > 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, " has no line as --audit writes them"));
 }
 
 }  // namespace
@@ -127,6 +174,17 @@ uint64_t WorkerAccount::out() const {
   uint64_t sum = 0;
   for (const auto& [reason, rounds] : left_out) sum += rounds;
   return sum;
+}
+
+void AuditReport::Begin(const AuditJob& start) {
+  const bool other = job && job->job != start.job;
+  const bool something = job || rounds > 0 || lost > 0;
+  if (something && (start.from == 0 || other)) {
+    AuditReport fresh;
+    fresh.earlier_jobs = earlier_jobs + 1;
+    *this = std::move(fresh);
+  }
+  job = start;
 }
 
 void AuditReport::Add(const RoundRecord& record) {
@@ -160,23 +218,27 @@ void AuditReport::Add(const RoundRecord& record) {
     workers[suspicion.worker].suspicion = suspicion.rate;
 }
 
-absl::Status ReadAudit(std::istream& in, AuditReport* report) {
+uint64_t ReadAudit(std::istream& in, AuditReport* report) {
+  uint64_t lines = 0;
   std::string line;
-  for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (in.eof()) return absl::OkStatus();  // without its end
-    if (line.size() > kLongestLine) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, " has ", line.size(), " bytes"));
-    }
-    const absl::StatusOr<AuditEntry> entry = ParseAuditLine(line);
+  while (std::getline(in, line)) {
+    if (in.eof()) break;  // without its end
+    if (line.empty()) continue;
+    const absl::StatusOr<AuditEntry> entry = Parse(line);
     if (!entry.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, ": ", entry.status().message()));
+      ++report->cut;
+      continue;
     }
-    report->lost += entry->lost;
-    if (entry->lost == 0) report->Add(entry->record);
+    ++lines;
+    if (entry->job) {
+      report->Begin(*entry->job);
+    } else if (entry->lost > 0) {
+      report->lost += entry->lost;
+    } else {
+      report->Add(entry->record);
+    }
   }
-  return absl::OkStatus();
+  return lines;
 }
 
 int RunAudit(const std::vector<std::string>& args, std::ostream& out,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <istream>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -28,25 +29,33 @@ struct WorkerAccount {
   uint64_t out() const;
 };
 
+// Of the last job in the files, with what was done before it was resumed.
 struct AuditReport {
+  std::optional<AuditJob> job;  // its last start; none in old files
+  uint64_t earlier_jobs = 0;    // that are left out
   uint64_t rounds = 0;
   uint64_t first_round = 0, last_round = 0;
   uint64_t lost = 0;   // rounds of which the disk has no line
   uint64_t bad = 0;    // rounds without a result, or without one everywhere
   uint64_t again = 0;  // rounds that were done again after a resume
+  uint64_t cut = 0;    // lines that cannot be read
   std::map<uint32_t, WorkerAccount> workers;
 
+  // Forgets all, unless it is a resume of the job that came before.
+  void Begin(const AuditJob& start);
   void Add(const RoundRecord& record);
 };
 
-// Adds the lines of a file of server/audit.h. InvalidArgument, with the line's
-// number, if one is not as described there; a last line without an end, as a
-// lead that was killed leaves it, is left out.
-absl::Status ReadAudit(std::istream& in, AuditReport* report);
+// Adds the lines of a file of server/audit.h and returns how many they were. A
+// disk that was full leaves cut and empty lines: those that cannot be read are
+// counted in `cut`, empty ones and a last one without an end, as a lead that
+// was killed leaves it, are left out.
+uint64_t ReadAudit(std::istream& in, AuditReport* report);
 
 // `parapet audit FILE [--json]`: who was left out how often, and why. Reads the
-// files that FILE was rotated into first (FILE.3, FILE.2, FILE.1). `args` are
-// the words after "audit". Returns the exit code.
+// files that FILE was rotated into first (FILE.3, FILE.2, FILE.1); if no line
+// of them is of an audit file, that is an error. `args` are the words after
+// "audit". Returns the exit code.
 int RunAudit(const std::vector<std::string>& args, std::ostream& out,
              std::ostream& err);
 

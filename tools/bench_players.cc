@@ -200,14 +200,9 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
   return PlayerReport{};
 }
 
-absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench,
-                                        const std::string& dir, int id) {
-  PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
-  PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
+ClientConfig MakeClientConfig(const RoundBench& bench, const std::string& dir,
+                              const Layout& layout, int id) {
   const JobConfig job = MakeJob(bench);
-  const auto device = MakeCpuDevice();
-  const auto logger = MakeLogger(absl::StrCat("worker ", id), "warn");
-  SteadyClock clock;
   ClientConfig config;
   config.session.self = {Role::kWorker, static_cast<uint32_t>(id)};
   config.session.nonce = SystemRandom();
@@ -217,28 +212,47 @@ absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench,
   config.session.job = job.ToText();
   for (int s = 0; s < bench.servers; ++s)
     config.servers.push_back(ServerAddress(bench, dir, "server", s));
-  Client client(config, map, net::MakeZmqTransport({}), device.get(), &clock,
-                logger.get(), nullptr);
-  PARAPET_RETURN_IF_ERROR(client.Join().status());
+  return config;
+}
 
+// All rounds of a worker that has joined: waits for all weights, pushes all
+// chunks.
+absl::StatusOr<PlayerReport> PlayRounds(const RoundBench& bench,
+                                        const ShardMap& map, Client& client) {
+  SteadyClock clock;
   PlayerReport report;
   absl::Time began;
-  int done = 0;
-  while (true) {
-    PARAPET_ASSIGN_OR_RETURN(const Client::Next next, client.WaitNext());
-    float* gradient = client.BeginRound(next);
-    PARAPET_RETURN_IF_ERROR(client.Await({0, layout.elements()}));
+  for (int done = 0;; ++done) {
+    const absl::StatusOr<Client::Next> next = client.WaitNext();
+    // The goodbye came before the last version was looked at.
+    if (absl::IsCancelled(next.status())) return report;
+    PARAPET_RETURN_IF_ERROR(next.status());
+    float* gradient = client.BeginRound(*next);
+    PARAPET_RETURN_IF_ERROR(client.Await({0, map.elements()}));
     const absl::Time now = clock.Now();
     if (done > bench.warmup)
       report.round_ms.push_back(absl::ToDoubleMilliseconds(now - began));
-    if (next.kind == Client::Next::Kind::kEnd) break;
-    if (done == 0) std::fill(gradient, gradient + layout.elements(), 1e-3f);
-    ++done;
+    if (next->kind == Client::Next::Kind::kEnd) return report;
+    if (done == 0) std::fill(gradient, gradient + map.elements(), 1e-3f);
     began = clock.Now();
     for (int64_t chunk = map.chunks() - 1; chunk >= 0; --chunk)
       client.Push(map.ChunkRange(chunk));
     client.EndRound(0, 0, {});
   }
+}
+
+absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench,
+                                        const std::string& dir, int id) {
+  PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
+  PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
+  const auto device = MakeCpuDevice();
+  const auto logger = MakeLogger(absl::StrCat("worker ", id), "warn");
+  SteadyClock clock;
+  Client client(MakeClientConfig(bench, dir, layout, id), map,
+                net::MakeZmqTransport({}), device.get(), &clock, logger.get(),
+                nullptr);
+  PARAPET_RETURN_IF_ERROR(client.Join().status());
+  PARAPET_ASSIGN_OR_RETURN(PlayerReport report, PlayRounds(bench, map, client));
   PARAPET_RETURN_IF_ERROR(client.Leave());
   return report;
 }

@@ -1,6 +1,9 @@
 #include "tools/run_summary.h"
 
+#include <algorithm>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +14,10 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
+// Workers that a row names; it counts the others.
+constexpr size_t kNamed = 5;
+// A suspicion that is worth a row: the progress line's limit.
+constexpr double kSuspect = 0.5;
 
 std::string Bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -25,6 +32,9 @@ std::string Percent(double fraction) {
 }
 std::string Whole(double number) { return absl::StrFormat("%.0f", number); }
 std::string Loss(double number) { return absl::StrFormat("%.4f", number); }
+std::string Rounds(double number) {
+  return absl::StrFormat(number == 1 ? "%.0f round" : "%.0f rounds", number);
+}
 
 struct Row {
   const char* field;
@@ -42,6 +52,20 @@ constexpr Row kRows[] = {
     {"bytes_published", "published", Bytes},
 };
 
+// What is said of single workers: an object of numbers by id.
+struct WorkerRow {
+  const char* field;
+  const char* title;
+  double above;  // who has more is named, the most first
+  std::string (*format)(double);
+};
+
+constexpr WorkerRow kWorkerRows[] = {
+    {"left_out", "left out", 0, Rounds},
+    {"strikes", "proven faulty", 0, Rounds},
+    {"suspicion", "suspicion", kSuspect, Percent},
+};
+
 void AddRow(const std::string& title, const std::string& value,
             std::string* table) {
   absl::StrAppendFormat(table, "  %-16s %s\n", title, value);
@@ -55,6 +79,35 @@ std::string Phases(const json& phases) {
                           seconds.get<double>());
   }
   return text;
+}
+
+// "worker 3: 12 rounds, worker 1: 2 rounds, 4 more"; empty: nobody.
+std::string Workers(const WorkerRow& row, const json& by_id) {
+  std::vector<std::pair<double, std::string>> notable;
+  for (const auto& [id, value] : by_id.items()) {
+    if (value.is_number() && value.get<double>() > row.above)
+      notable.emplace_back(value.get<double>(), id);
+  }
+  std::stable_sort(
+      notable.begin(), notable.end(),
+      [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (size_t i = 0; i < std::min(notable.size(), kNamed); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", "worker ", notable[i].second,
+                    ": ", row.format(notable[i].first));
+  }
+  if (notable.size() > kNamed)
+    absl::StrAppend(&text, ", ", notable.size() - kNamed, " more");
+  return text;
+}
+
+void AddWorkerRows(const json& summary, std::string* table) {
+  for (const WorkerRow& row : kWorkerRows) {
+    const auto found = summary.find(row.field);
+    if (found == summary.end() || !found->is_object()) continue;
+    const std::string text = Workers(row, *found);
+    if (!text.empty()) AddRow(row.title, text, table);
+  }
 }
 
 }  // namespace
@@ -80,6 +133,7 @@ std::string SummaryTable(const json& summary) {
     if (found == summary.end() || !found->is_number()) continue;
     AddRow(row.title, row.format(found->get<double>()), &table);
   }
+  AddWorkerRows(summary, &table);
   const auto hash = summary.find("weights_hash");
   if (hash != summary.end()) {
     AddRow("weights hash",

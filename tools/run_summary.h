@@ -12,8 +12,9 @@ namespace parapet {
 // NotFound if it wrote none, DataLoss if it is something else.
 absl::StatusOr<nlohmann::json> ReadSummary(const std::string& path);
 
-// The summary as a small table for people. Fields that it does not know are
-// left out.
+// The summary as a small table for people: of the workers those who were left
+// out or proven faulty, and whose suspicion is above a half. Fields that it
+// does not know are left out.
 std::string SummaryTable(const nlohmann::json& summary);
 
 }  // namespace parapet

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -177,16 +178,14 @@ void WriteMean(double factor, const AttackView& view, float* out) {
     out[j] = static_cast<float>(factor * crowd.mu()[j]);
 }
 
-absl::Status WriteMimic(int target, const AttackView& view, float* out) {
+void WriteMimic(int target, const AttackView& view, float* out) {
   const auto found =
       std::find(view.honest_ids.begin(), view.honest_ids.end(), target);
-  if (found == view.honest_ids.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("mimic: worker ", target, " is not an honest worker"));
-  }
-  const float* row = view.honest[found - view.honest_ids.begin()];
-  std::copy(row, row + view.elements, out);
-  return absl::OkStatus();
+  // One that has left, or has no sample, pushes nothing that could be copied.
+  const float* row = found == view.honest_ids.end()
+                         ? view.own
+                         : view.honest[found - view.honest_ids.begin()];
+  if (row != out) std::copy(row, row + view.elements, out);
 }
 
 absl::Status WriteAlie(const Attack& attack, const AttackView& view,
@@ -206,6 +205,20 @@ void WriteExtreme(const Attack& attack, const AttackView& view, float* out) {
   crowd.Write(
       attack.kind == Kind::kMinMax ? crowd.MinMaxGamma() : crowd.MinSumGamma(),
       out);
+}
+
+// What some attacks put at every coordinate.
+std::optional<float> EverywhereOf(Kind kind) {
+  switch (kind) {
+    case Kind::kZero:
+      return 0.0f;
+    case Kind::kNan:
+      return std::numeric_limits<float>::quiet_NaN();
+    case Kind::kInf:
+      return std::numeric_limits<float>::infinity();
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -267,9 +280,10 @@ void FlipLabels(int64_t classes, absl::Span<int32_t> labels) {
 
 absl::Status MakeAttack(const Attack& attack, const AttackView& view,
                         float* out) {
-  const auto fill = [&](float value) {
-    std::fill(out, out + view.elements, value);
-  };
+  if (const std::optional<float> value = EverywhereOf(attack.kind)) {
+    std::fill(out, out + view.elements, *value);
+    return absl::OkStatus();
+  }
   switch (attack.kind) {
     case Kind::kSignFlip:
       Scale(-attack.strength, view, out);
@@ -286,15 +300,7 @@ absl::Status MakeAttack(const Attack& attack, const AttackView& view,
       WriteNoise(attack.strength, view, out);
       break;
     case Kind::kMimic:
-      return WriteMimic(attack.target, view, out);
-    case Kind::kZero:
-      fill(0);
-      break;
-    case Kind::kNan:
-      fill(std::numeric_limits<float>::quiet_NaN());
-      break;
-    case Kind::kInf:
-      fill(std::numeric_limits<float>::infinity());
+      WriteMimic(attack.target, view, out);
       break;
     case Kind::kMinMax:
     case Kind::kMinSum:

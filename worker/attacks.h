@@ -72,7 +72,7 @@ struct AttackView {
   absl::Span<const float* const>
       honest;  // at least one vector, if the attack needs any
   absl::Span<const int> honest_ids;  // whose they are (mimic)
-  const float* own = nullptr;        // its own honest vector (sign_flip, scale)
+  const float* own = nullptr;        // its own honest vector
   int64_t elements = 0;
   int n = 0, f = 0;  // alie(auto)
   uint64_t key = 0;  // of the noise: from the seed and the round alone, so
@@ -83,8 +83,8 @@ struct AttackView {
 void FlipLabels(int64_t classes, absl::Span<int32_t> labels);
 
 // Writes the attacker's vector to `out` (view.elements values; may be
-// view.own). FailedPrecondition if alie(auto) makes no sense for n and f or the
-// worker to mimic is not among the honest.
+// view.own). mimic of a worker that is not among the honest is its own.
+// FailedPrecondition if alie(auto) makes no sense for n and f.
 absl::Status MakeAttack(const Attack& attack, const AttackView& view,
                         float* out);
 

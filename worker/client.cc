@@ -187,49 +187,58 @@ absl::StatusOr<std::string> Client::Join() {
 }
 
 std::optional<Client::Next> Client::TryNext() const {
-  auto slot = slots_.find(version_);
+  const auto slot = slots_.find(version_);
   if (slot == slots_.end() || (begun_ && version_ <= *begun_))
     return std::nullopt;
   const bool whole = slot->second.present == map_.chunks();
-  const bool worker = config_.session.self.role == Role::kWorker;
+  std::optional<Next> next;
+  if (config_.session.self.role == Role::kWorker) {
+    next = NextOfLeases();
+  } else {
+    next.emplace();
+    next->kind = Next::Kind::kEvaluate;
+    next->version = version_;
+  }
+  // Who abstains reads no weights, but says that it has this version: a shard
+  // that is a round behind would take it for nonsense.
+  const bool works =
+      next && next->kind == Next::Kind::kRound && next->share.count > 0;
+  return whole || works ? next : std::nullopt;
+}
+
+std::optional<Client::Next> Client::NextOfLeases() const {
   Next next;
   next.version = version_;
-  if (!worker) {
-    if (!whole) return std::nullopt;
-    next.kind = Next::Kind::kEvaluate;
-    return next;
-  }
   for (const Lease& lease : leases_)
     next.snapshot =
         next.snapshot || lease.HasMark(Mark::Kind::kSnapshot, version_);
   for (const Lease& lease : leases_) {
     if (lease.HasMark(Mark::Kind::kStop, version_)) {
-      if (!whole) return std::nullopt;
       next.kind = Next::Kind::kEnd;
       return next;
     }
     if (version_ < lease.from || version_ >= lease.until) continue;
-    const RoundFacts& facts = lease.facts[version_ - lease.from];
-    const auto me = std::find_if(
-        lease.members.begin(), lease.members.end(),
-        [&](const Member& m) { return m.id == config_.session.self.id; });
-    if (me == lease.members.end()) continue;
-    next.epoch = facts.epoch;
-    next.position = facts.position;
-    next.samples = facts.samples;
-    for (const Member& member : lease.members)
-      next.members.push_back(member.id);
-    const auto index = static_cast<uint64_t>(me - lease.members.begin());
-    next.share = config_.own_data ? OwnShareOf(facts.position, config_.batch,
-                                               config_.session.samples)
-                                  : ShareOf(facts.position, facts.samples,
-                                            lease.members.size(), index);
-    // Who abstains reads no weights, but says that it has this version: a shard
-    // that is a round behind would take it for nonsense.
-    if (next.share.count == 0 && !whole) return std::nullopt;
-    return next;
+    if (TakePart(lease, &next)) return next;
   }
   return std::nullopt;
+}
+
+bool Client::TakePart(const Lease& lease, Next* next) const {
+  const auto me = std::find_if(
+      lease.members.begin(), lease.members.end(),
+      [&](const Member& m) { return m.id == config_.session.self.id; });
+  if (me == lease.members.end()) return false;
+  const RoundFacts& facts = lease.facts[version_ - lease.from];
+  next->epoch = facts.epoch;
+  next->position = facts.position;
+  next->samples = facts.samples;
+  for (const Member& member : lease.members) next->members.push_back(member.id);
+  const auto index = static_cast<uint64_t>(me - lease.members.begin());
+  next->share =
+      config_.own_data
+          ? OwnShareOf(facts.position, config_.batch, config_.session.samples)
+          : ShareOf(facts.position, facts.samples, lease.members.size(), index);
+  return true;
 }
 
 absl::StatusOr<Client::Next> Client::WaitNext() {

@@ -122,8 +122,14 @@ class Client {
   void Loop();
   bool admitted() const;
   void Command(std::function<void(ClientCore&, absl::Time)> command);
-  bool KnowsNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What there is to do with the newest version; none: wait.
   std::optional<Next> TryNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the leases say of it; none: they do not know it, or not this worker.
+  std::optional<Next> NextOfLeases() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: this worker has no part in it.
+  bool TakePart(const Lease& lease, Next* next) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendChunk(int64_t chunk);
   void HandOver(int64_t chunk, Payload data);

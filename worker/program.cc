@@ -71,6 +71,20 @@ int TraceRow(const WorkerFlags& flags) {
   return (flags.evaluator ? 200'000 : 100'000) + flags.id;
 }
 
+std::unique_ptr<Trace> MakeTrace(const WorkerFlags& flags,
+                                 const Logger& logger) {
+  if (flags.trace.empty()) return nullptr;
+  return std::make_unique<Trace>(logger.name(), TraceRow(flags), 1 << 20);
+}
+
+absl::Status Work(const WorkerFlags& flags, const AttackPlan& attack,
+                  const TrainerParts& parts) {
+  if (flags.evaluator) return RunEvaluator(parts);
+  const TrainerConfig config{static_cast<uint32_t>(flags.id), flags.job,
+                             flags.snapshot.dir, attack};
+  return Trainer(config, parts).Run();
+}
+
 absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
                         StopSignals& signals, Logger& logger) {
   PARAPET_ASSIGN_OR_RETURN(Loaded loaded, Load(flags));
@@ -82,32 +96,18 @@ absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
   const std::unique_ptr<Device> device = MakeCpuDevice();
   const std::unique_ptr<Disk> disk = MakePosixDisk();
   SteadyClock clock;
-  std::unique_ptr<Trace> trace;
-  if (!flags.trace.empty())
-    trace = std::make_unique<Trace>(logger.name(), TraceRow(flags), 1 << 20);
-  const std::string fingerprint = absl::StrCat(
-      ComputeFingerprint({flags.threads, flags.isa}), ", ", device->name());
-
-  const ClientConfig client_config =
-      MakeClientConfig(flags, loaded, fingerprint);
-  Client client(client_config, map, net::MakeZmqTransport(net::OptionsFor(map)),
+  const std::unique_ptr<Trace> trace = MakeTrace(flags, logger);
+  const ClientConfig config = MakeClientConfig(
+      flags, loaded,
+      absl::StrCat(ComputeFingerprint({flags.threads, flags.isa}), ", ",
+                   device->name()));
+  Client client(config, map, net::MakeZmqTransport(net::OptionsFor(map)),
                 device.get(), &clock, &logger, trace.get());
   signals.OnStop([&client](int) { client.RequestStop(); });
-  const TrainerParts parts{&client,
-                           loaded.model.get(),
-                           client_config.session.samples,
-                           loaded.data.get(),
-                           device.get(),
-                           disk.get(),
-                           &clock,
-                           &logger,
-                           trace.get()};
-  const absl::Status status =
-      flags.evaluator ? RunEvaluator(parts)
-                      : Trainer({static_cast<uint32_t>(flags.id), flags.job,
-                                 flags.snapshot.dir, attack},
-                                parts)
-                            .Run();
+  const absl::Status status = Work(
+      flags, attack,
+      {&client, loaded.model.get(), config.session.samples, loaded.data.get(),
+       device.get(), disk.get(), &clock, &logger, trace.get()});
   signals.OnStop(nullptr);
   if (trace != nullptr)
     PARAPET_RETURN_IF_ERROR(trace->Write(*disk, flags.trace));

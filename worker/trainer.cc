@@ -111,6 +111,10 @@ absl::Status Trainer::RunRound(const Client::Next& next) {
     return attacker_->RunRound(next, weights_.data(),
                                momentum_.empty() ? nullptr : momentum_.data());
   }
+  return Work(next);
+}
+
+absl::Status Trainer::Work(const Client::Next& next) {
   seconds_ = {};
   float* gradient = parts_.client->BeginRound(next);
   Batch batch;
@@ -119,42 +123,53 @@ absl::Status Trainer::RunRound(const Client::Next& next) {
                     &seconds_[static_cast<int>(Phase::kData)]);
     batch = Gather(next.epoch, next.share);
   }
-  // A pass is forward until the first gradient is ready. What it waits and
-  // pushes counts as that.
-  double pass = 0, forward = 0, waited = 0, pushed = 0;
-  const absl::Time began = parts_.clock->Now();
-  PassHooks hooks;
-  hooks.need_weights = [&](Range range) {
-    Stopwatch watch(parts_, "weights of", range.begin, &waited);
-    return parts_.client->Fetch(range, weights_.data());
-  };
-  hooks.gradient_ready = [&](Range range) {
-    if (forward == 0) {
-      forward = absl::ToDoubleSeconds(parts_.clock->Now() - began);
-      parts_.client->SetPhase(next.version, Phase::kBackward);
-    }
-    Stopwatch watch(parts_, "gradient of", range.begin, &pushed);
-    Push(range, gradient);
-    return absl::OkStatus();
-  };
+  PassTimes times;
+  const PassHooks hooks = MakeHooks(next.version, gradient, &times);
   parts_.client->SetPhase(next.version, Phase::kForward);
   absl::StatusOr<PassResult> result;
   {
-    Stopwatch watch(parts_, "round", next.version, &pass);
+    Stopwatch watch(parts_, "round", next.version, &times.whole);
     result = parts_.model->Train(weights_.data(), batch, gradient, hooks);
   }
   if (!result.ok()) return result.status();
-  seconds_[static_cast<int>(Phase::kWait)] = waited;
-  seconds_[static_cast<int>(Phase::kForward)] = std::max(0.0, forward - waited);
-  seconds_[static_cast<int>(Phase::kBackward)] =
-      std::max(0.0, pass - forward - pushed);
-  seconds_[static_cast<int>(Phase::kPush)] = pushed;
+  Account(times);
   std::array<float, kPhases> phases{};
   std::copy(seconds_.begin(), seconds_.end(), phases.begin());
   parts_.client->EndRound(result->loss_sum,
                           static_cast<uint64_t>(result->correct), phases);
   parts_.client->SetPhase(next.version + 1, Phase::kWait);
   return absl::OkStatus();
+}
+
+PassHooks Trainer::MakeHooks(uint64_t version, float* gradient,
+                             PassTimes* times) {
+  PassHooks hooks;
+  hooks.need_weights = [this, times](Range range) {
+    Stopwatch watch(parts_, "weights of", range.begin, &times->waited);
+    return parts_.client->Fetch(range, weights_.data());
+  };
+  const absl::Time began = parts_.clock->Now();
+  hooks.gradient_ready = [this, version, gradient, times, began](Range range) {
+    if (times->forward == 0) {
+      times->forward = absl::ToDoubleSeconds(parts_.clock->Now() - began);
+      parts_.client->SetPhase(version, Phase::kBackward);
+    }
+    Stopwatch watch(parts_, "gradient of", range.begin, &times->pushed);
+    Push(range, gradient);
+    return absl::OkStatus();
+  };
+  return hooks;
+}
+
+void Trainer::Account(const PassTimes& times) {
+  const auto phase = [this](Phase one) -> double& {
+    return seconds_[static_cast<int>(one)];
+  };
+  phase(Phase::kWait) = times.waited;
+  phase(Phase::kForward) = std::max(0.0, times.forward - times.waited);
+  phase(Phase::kBackward) =
+      std::max(0.0, times.whole - times.forward - times.pushed);
+  phase(Phase::kPush) = times.pushed;
 }
 
 void Trainer::Push(Range range, float* gradient) {

@@ -53,7 +53,16 @@ class Trainer {
   absl::Status Run();
 
  private:
+  // Seconds of a pass. It is forward until the first gradient is ready; what it
+  // waits and pushes counts as that.
+  struct PassTimes {
+    double whole = 0, forward = 0, waited = 0, pushed = 0;
+  };
+
   absl::Status RunRound(const Client::Next& next);
+  absl::Status Work(const Client::Next& next);
+  PassHooks MakeHooks(uint64_t version, float* gradient, PassTimes* times);
+  void Account(const PassTimes& times);
   absl::Status Restore(const std::string& folder);
   void Snapshot(uint64_t version);
   absl::StatusOr<FileEntry> WriteMomentum(uint64_t version);

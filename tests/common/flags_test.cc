@@ -76,54 +76,58 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(flags->transport, "ipc");
 }
 
+struct JobFlag {
+  const char* flag;  // empty: not given
+  const char* line;  // of the job's text
+};
+
+constexpr JobFlag kJobFlags[] = {
+    {"--job_id=j", "job_id=j"},
+    {"--servers=3", "servers=3"},
+    {"--workers=5", "workers=5"},
+    {"--evaluators=2", "evaluators=2"},
+    {"--model=cnn:small", "model=cnn:small"},
+    {"--data=idx:/d", "data=idx:/d"},
+    {"--data_split=own", "data_split=own"},
+    {"--train_samples=7", "train_samples=7"},
+    {"--batch=1Ki", "batch=1024"},
+    {"", "epochs=0"},
+    {"--rounds=11", "rounds=11"},
+    {"--seed=18446744073709551615", "seed=18446744073709551615"},
+    {"--optimizer=adamw", "optimizer=adamw"},
+    {"--momentum=0.5", "momentum=0.5"},
+    {"--beta1=0.25", "beta1=0.25"},
+    {"--beta2=0.75", "beta2=0.75"},
+    {"--epsilon=1e-6", "epsilon=1e-06"},
+    {"--weight_decay=0.1", "weight_decay=0.1"},
+    {"--lr=0.3", "lr=0.3"},
+    {"--schedule=step", "schedule=step"},
+    {"--warmup=4", "warmup=4"},
+    {"--step_gamma=0.2", "step_gamma=0.2"},
+    {"--step_epochs=6", "step_epochs=6"},
+    {"--scale_lr", "scale_lr=true"},
+    {"--clip_norm=2.5", "clip_norm=2.5"},
+    {"--worker_momentum=0.9", "worker_momentum=0.9"},
+    {"--rule=median", "rule=median"},
+    {"--byzantine=2", "byzantine=2"},
+    {"--hash_every=8", "hash_every=8"},
+    {"--max_bad_rounds=9", "max_bad_rounds=9"},
+    {"--wire=float16", "wire=float16"},
+    {"--wire_scale=64", "wire_scale=64"},
+    {"--chunk=64Ki", "chunk=65536"},
+    {"--connections=4", "connections=4"},
+};
+
 TEST_F(FlagsTest, EveryJobFlagReachesItsField) {
-  const auto flags = Launch({"--job_id=j",
-                             "--servers=3",
-                             "--workers=5",
-                             "--evaluators=2",
-                             "--model=cnn:small",
-                             "--data=idx:/d",
-                             "--data_split=own",
-                             "--train_samples=7",
-                             "--batch=1Ki",
-                             "--rounds=11",
-                             "--seed=18446744073709551615",
-                             "--optimizer=adamw",
-                             "--momentum=0.5",
-                             "--beta1=0.25",
-                             "--beta2=0.75",
-                             "--epsilon=1e-6",
-                             "--weight_decay=0.1",
-                             "--lr=0.3",
-                             "--schedule=step",
-                             "--warmup=4",
-                             "--step_gamma=0.2",
-                             "--step_epochs=6",
-                             "--scale_lr",
-                             "--clip_norm=2.5",
-                             "--worker_momentum=0.9",
-                             "--rule=median",
-                             "--byzantine=2",
-                             "--hash_every=8",
-                             "--max_bad_rounds=9",
-                             "--wire=float16",
-                             "--wire_scale=64",
-                             "--chunk=64Ki",
-                             "--connections=4"});
+  Arguments arguments;
+  std::string expected;
+  for (const JobFlag& one : kJobFlags) {
+    if (*one.flag != 0) arguments.emplace_back(one.flag);
+    absl::StrAppend(&expected, one.line, "\n");
+  }
+  const auto flags = Launch(arguments);
   ASSERT_TRUE(flags.ok()) << flags.status();
-  EXPECT_EQ(flags->job.ToText(),
-            "job_id=j\nservers=3\nworkers=5\nevaluators=2\nmodel=cnn:"
-            "small\ndata=idx:/d\n"
-            "data_split=own\ntrain_samples=7\nbatch=1024\nepochs=0\nrounds=11\n"
-            "seed=18446744073709551615\noptimizer=adamw\nmomentum=0.5\nbeta1=0."
-            "25\nbeta2=0.75\n"
-            "epsilon=1e-06\nweight_decay=0.1\nlr=0.3\nschedule=step\nwarmup="
-            "4\nstep_gamma=0.2\n"
-            "step_epochs=6\nscale_lr=true\nclip_norm=2.5\nworker_momentum=0."
-            "9\nrule=median\n"
-            "byzantine=2\nhash_every=8\nmax_bad_rounds=9\nwire=float16\nwire_"
-            "scale=64\n"
-            "chunk=65536\nconnections=4\n");
+  EXPECT_EQ(flags->job.ToText(), expected);
 }
 
 TEST_F(FlagsTest, TheTextOfAJobIsAFlagFileThatGivesTheSameJob) {

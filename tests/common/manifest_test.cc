@@ -1,8 +1,6 @@
 #include "common/manifest.h"
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "common/hash.h"
 #include "common/json_parse.h"
@@ -53,48 +51,47 @@ TEST(ManifestTest, AnAlteredOneIsNoticed) {
 
 struct Change {
   const char* words;  // of the refusal
-  std::function<void(json&)> make;
+  void (*make)(json&);
+};
+
+constexpr Change kChanges[] = {
+    {"'format' is missing", [](json& m) { m.erase("format"); }},
+    {"its format is", [](json& m) { m["format"] = "parapet snapshot 2"; }},
+    {"'version'", [](json& m) { m["version"] = -1; }},
+    {"'version'", [](json& m) { m["version"] = 1.5; }},
+    {"'version'", [](json& m) { m["version"] = "1"; }},
+    {"'version' is missing", [](json& m) { m.erase("version"); }},
+    {"'layout_hash'", [](json& m) { m["layout_hash"] = 5; }},
+    {"'layout_hash'", [](json& m) { m["layout_hash"] = "12"; }},
+    {"'layout_hash'", [](json& m) { m["layout_hash"] = "0x00000000000000"; }},
+    {"'layout_hash' is not that",
+     [](json& m) { m["layout_hash"] = "0000000000000001"; }},
+    {"'tensors'", [](json& m) { m["tensors"] = json::object(); }},
+    {"'name'", [](json& m) { m["tensors"] = {1}; }},
+    {"no name of its own", [](json& m) { m["tensors"][1]["name"] = "scale"; }},
+    {"'shape'", [](json& m) { m["tensors"][1]["shape"] = {-1}; }},
+    {"too many elements",
+     [](json& m) {
+       m["tensors"][1]["shape"] = {1ll << 40, 1ll << 40};
+     }},
+    {"no parameter", [](json& m) { m["tensors"] = json::array(); }},
+    {"'job'", [](json& m) { m["job"] = json::array(); }},
+    {"'weights_hash'", [](json& m) { m["weights_hash"] = "000000000000000G"; }},
+    {"'epoch'", [](json& m) { m["epoch"] = nullptr; }},
+    {"'term'", [](json& m) { m["term"] = true; }},
+    {"'files' is empty", [](json& m) { m["files"] = json::array(); }},
+    {"'files'", [](json& m) { m["files"] = "server-0.safetensors"; }},
+    {"twice", [](json& m) { m["files"][1] = m["files"][0]; }},
+    {"'bytes'", [](json& m) { m["files"][0]["bytes"] = -8; }},
+    {"cannot have",
+     [](json& m) { m["files"][0]["bytes"] = uint64_t{1} << 63; }},
+    {"'hash'", [](json& m) { m["files"][0]["hash"] = 1; }},
+    {"'lead_state'", [](json& m) { m["lead_state"] = json::object(); }},
+    {"deeper", [](json& m) { m["x"] = json::parse("[[[[[[[[[]]]]]]]]]"); }},
 };
 
 TEST(ManifestTest, NonsenseIsRefusedInWords) {
-  const std::vector<Change> changes = {
-      {"'format' is missing", [](json& m) { m.erase("format"); }},
-      {"its format is", [](json& m) { m["format"] = "parapet snapshot 2"; }},
-      {"'version'", [](json& m) { m["version"] = -1; }},
-      {"'version'", [](json& m) { m["version"] = 1.5; }},
-      {"'version'", [](json& m) { m["version"] = "1"; }},
-      {"'version' is missing", [](json& m) { m.erase("version"); }},
-      {"'layout_hash'", [](json& m) { m["layout_hash"] = 5; }},
-      {"'layout_hash'", [](json& m) { m["layout_hash"] = "12"; }},
-      {"'layout_hash'", [](json& m) { m["layout_hash"] = "0x00000000000000"; }},
-      {"'layout_hash' is not that",
-       [](json& m) { m["layout_hash"] = "0000000000000001"; }},
-      {"'tensors'", [](json& m) { m["tensors"] = json::object(); }},
-      {"'name'", [](json& m) { m["tensors"] = {1}; }},
-      {"no name of its own",
-       [](json& m) { m["tensors"][1]["name"] = "scale"; }},
-      {"'shape'", [](json& m) { m["tensors"][1]["shape"] = {-1}; }},
-      {"too many elements",
-       [](json& m) {
-         m["tensors"][1]["shape"] = {1ll << 40, 1ll << 40};
-       }},
-      {"no parameter", [](json& m) { m["tensors"] = json::array(); }},
-      {"'job'", [](json& m) { m["job"] = json::array(); }},
-      {"'weights_hash'",
-       [](json& m) { m["weights_hash"] = "000000000000000G"; }},
-      {"'epoch'", [](json& m) { m["epoch"] = nullptr; }},
-      {"'term'", [](json& m) { m["term"] = true; }},
-      {"'files' is empty", [](json& m) { m["files"] = json::array(); }},
-      {"'files'", [](json& m) { m["files"] = "server-0.safetensors"; }},
-      {"twice", [](json& m) { m["files"][1] = m["files"][0]; }},
-      {"'bytes'", [](json& m) { m["files"][0]["bytes"] = -8; }},
-      {"cannot have",
-       [](json& m) { m["files"][0]["bytes"] = uint64_t{1} << 63; }},
-      {"'hash'", [](json& m) { m["files"][0]["hash"] = 1; }},
-      {"'lead_state'", [](json& m) { m["lead_state"] = json::object(); }},
-      {"deeper", [](json& m) { m["x"] = json::parse("[[[[[[[[[]]]]]]]]]"); }},
-  };
-  for (const Change& change : changes) {
+  for (const Change& change : kChanges) {
     json object = GoodJson();
     change.make(object);
     const absl::Status status = ParseManifest(Sealed(object)).status();

@@ -36,11 +36,17 @@ class DemoTest(cluster.ClusterTest):
         lines = xml.etree.ElementTree.parse(out / "byzantine.svg").findall(".//{*}polyline")
         self.assertEqual(len(lines), 3)
 
-    def test_what_fails_is_named(self):
-        done, out = self.demo("--rules=no_such_rule", "--attacks=none", "--rounds=6")
+    def test_what_fails_is_named_and_no_link_is_dead(self):
+        flags = ("--rules=no_such_rule", "--attacks=none", "--rounds=6")
+        done, out = self.demo(*flags)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("no_such_rule", (out / "byzantine.md").read_text())
+        page = (out / "byzantine.md").read_text()
+        self.assertIn("no_such_rule", page)
         self.assertIn("exit code 2", done.stdout)
+        self.assertNotIn("](rules.md)", page)
+        (out / "rules.md").write_text("as in docs/")
+        self.demo(*flags)
+        self.assertIn("[rules.md](rules.md)", (out / "byzantine.md").read_text())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,14 @@ RULES = {
 
 class RulesTest(cluster.ClusterTest):
     def read_audit(self, path):
-        return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+        """The rounds; without the lines that a start of the lead begins with."""
+        lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+        return [line for line in lines if "job" not in line]
+
+    def report(self, path):
+        process = self.call("audit", str(path), "--json")
+        self.assertEqual(process.wait(), 0, process.err)
+        return json.loads(process.out)
 
     def test_the_same_bits_whatever_the_number_of_servers(self):
         hashes = set()
@@ -63,6 +70,9 @@ class RulesTest(cluster.ClusterTest):
         # A second job does not write over the account of the first.
         self.run_job(*job, servers=1, workers=WORKERS)
         self.assertEqual(self.read_audit(f"{audit}.1"), records)
+        report = self.report(audit)
+        self.assertEqual((report["rounds"], report["again"], report["earlier_jobs"]), (6, 0, 1))
+        self.assertEqual((report["job"], report["rule"], report["f"]), ("parapet", "krum", 1))
 
     def test_the_account_is_bounded(self):
         audit = self.folder / "audit"

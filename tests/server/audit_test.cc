@@ -115,6 +115,28 @@ TEST(AuditTest, LostRoundsAreCounted) {
   EXPECT_EQ(entry->lost, 7u);
 }
 
+TEST(AuditTest, AJobIsNamed) {
+  const std::string line = AuditJobLine({"a \"b\" c", 7, "nnm + krum", 2, 9});
+  EXPECT_THAT(line, Not(HasSubstr("\n")));
+  const auto entry = ParseAuditLine(line);
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  ASSERT_TRUE(entry->job);
+  EXPECT_EQ(entry->job->job, "a \"b\" c");
+  EXPECT_EQ(entry->job->from, 7u);
+  EXPECT_EQ(entry->job->rule, "nnm + krum");
+  EXPECT_EQ(entry->job->f, 2);
+  EXPECT_EQ(entry->job->workers, 9);
+  EXPECT_FALSE(ParseAuditLine(AuditLine(Some()))->job);
+  for (const char* other :
+       {R"({"job":1,"from":0,"rule":"m","f":0,"workers":1})",
+        R"({"job":"j","from":-1,"rule":"m","f":0,"workers":1})",
+        R"({"job":"j","from":0,"f":0,"workers":1})",
+        R"({"job":"j","from":0,"rule":"m","f":4294967296,"workers":1})",
+        R"({"job":"j","from":0,"rule":"m","f":0})"}) {
+    EXPECT_FALSE(ParseAuditLine(other).ok()) << other;
+  }
+}
+
 // Every line cut short, and every member missing or of another kind, is
 // refused without a crash.
 TEST(AuditTest, OtherLinesAreRefused) {

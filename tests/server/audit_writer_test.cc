@@ -34,6 +34,17 @@ class SlowExecutor final : public Executor {
   std::vector<std::function<void()>> done_;
 };
 
+// Makes new files while it is told to.
+class FickleDisk final : public MemoryDisk {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(
+      const std::string& path) override {
+    if (creates) return MemoryDisk::Create(path);
+    return absl::ResourceExhaustedError("no new file is to be had");
+  }
+  bool creates = true;
+};
+
 class AuditWriterTest : public testing::Test {
  protected:
   std::unique_ptr<AuditWriter> Make(int64_t max_bytes = 1 << 20,
@@ -41,7 +52,8 @@ class AuditWriterTest : public testing::Test {
     auto executor = std::make_unique<SlowExecutor>();
     executor_ = executor.get();
     auto writer = AuditWriter::Create(
-        {"/audit", max_bytes, pending}, &disk_, std::move(executor),
+        {"/audit", first_line_, max_bytes, pending}, &disk_,
+        std::move(executor),
         [this](const std::string& words) { warnings_.push_back(words); });
     EXPECT_TRUE(writer.ok()) << writer.status();
     return *std::move(writer);
@@ -56,7 +68,8 @@ class AuditWriterTest : public testing::Test {
     return absl::StrSplit(*text, '\n', absl::SkipEmpty());
   }
 
-  MemoryDisk disk_;
+  FickleDisk disk_;
+  std::string first_line_;
   SlowExecutor* executor_ = nullptr;
   std::vector<std::string> warnings_;
 };
@@ -125,6 +138,49 @@ TEST_F(AuditWriterTest, AFullDiskIsToldOnceAndTriedAgain) {
   Settle(*writer);
   EXPECT_TRUE(writer->idle());
   EXPECT_THAT(LinesOf("/audit"), ElementsAre("aa", "dddd", "{\"lost\":3}"));
+}
+
+TEST_F(AuditWriterTest, ADiskWithoutRoomForANewFileCostsNoOldOne) {
+  const auto writer = Make(8);
+  for (int i = 0; i < 4; ++i) {
+    writer->Add(absl::StrCat("line-", i, "-x"));  // one line fills a file
+    Settle(*writer);
+  }
+  disk_.creates = false;
+  for (int i = 4; i < 12; ++i) {
+    writer->Add(absl::StrCat("line-", i, "-x"));
+    Settle(*writer);
+  }
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("no new file")));
+  // The first try moved them to make room for what could not be made.
+  EXPECT_THAT(LinesOf("/audit.1"), ElementsAre("line-3-x"));
+  EXPECT_THAT(LinesOf("/audit.2"), ElementsAre("line-2-x"));
+  EXPECT_THAT(LinesOf("/audit.3"), ElementsAre("line-1-x"));
+  disk_.creates = true;
+  writer->Add("last");
+  Settle(*writer);
+  EXPECT_THAT(LinesOf("/audit"), ElementsAre("last", "{\"lost\":8}"));
+  EXPECT_THAT(LinesOf("/audit.1"), ElementsAre("line-3-x"));
+}
+
+TEST_F(AuditWriterTest, AGapTakesTheFileBeforeIt) {
+  for (const char* end : {"", ".1", ".3"})
+    ASSERT_TRUE(WriteWholeFile(disk_, absl::StrCat("/audit", end), end).ok());
+  const auto writer = Make();
+  EXPECT_THAT(LinesOf("/audit.2"), ElementsAre(".1"));
+  EXPECT_THAT(LinesOf("/audit.3"), ElementsAre(".3")) << "nothing had to go";
+}
+
+TEST_F(AuditWriterTest, TheFirstLineIsThereAtOnceAndOnlyOnce) {
+  first_line_ = "first";
+  const auto writer = Make(8);
+  EXPECT_THAT(LinesOf("/audit"), ElementsAre("first"));
+  for (const char* line : {"second", "third"}) {
+    writer->Add(line);
+    Settle(*writer);
+  }
+  EXPECT_THAT(LinesOf("/audit.1"), ElementsAre("first", "second"));
+  EXPECT_THAT(LinesOf("/audit"), ElementsAre("third"));
 }
 
 TEST_F(AuditWriterTest, AFileThatCannotBeIsSaidAtOnce) {

@@ -54,11 +54,18 @@ TEST(RuleCheckTest, AQuorumMustBeEnoughForTheRule) {
 }
 
 TEST(RuleCheckTest, Warnings) {
-  EXPECT_THAT(RuleWarnings(FlagsOf("mean", 4, 0).job), IsEmpty());
-  EXPECT_THAT(RuleWarnings(FlagsOf("mean", 4, 1).job),
+  EXPECT_THAT(RuleWarnings(FlagsOf("mean", 4, 0).job, false), IsEmpty());
+  EXPECT_THAT(RuleWarnings(FlagsOf("mean", 4, 1).job, false),
               ElementsAre(HasSubstr("tolerates no liar")));
-  EXPECT_THAT(RuleWarnings(FlagsOf("krum", 5, 1).job),
+  EXPECT_THAT(RuleWarnings(FlagsOf("krum", 5, 1).job, false),
               ElementsAre(HasSubstr("silent")));
+}
+
+TEST(RuleCheckTest, ASecretThatIsDrawnAnewGivesOtherBits) {
+  const JobConfig job = FlagsOf("clip(2) + bucketing(2) + median", 12, 1).job;
+  EXPECT_THAT(RuleWarnings(job, false),
+              ElementsAre(HasSubstr("--rule_secret for the same")));
+  EXPECT_THAT(RuleWarnings(job, true), IsEmpty());
 }
 
 }  // namespace
