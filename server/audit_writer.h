@@ -26,7 +26,7 @@ class AuditWriter {
  public:
   struct Options {
     std::string path;
-    std::string first_line;  // without its end; empty: none
+    std::string first_line = {};  // without its end; empty: none
     int64_t max_bytes = int64_t{64} << 20;
     // Lines that wait for the disk.
     size_t max_pending = 4096;

@@ -22,11 +22,10 @@ constexpr int kRotated = 3;
 // Sorts of words that are kept for a worker: some name numbers.
 constexpr size_t kMostWords = 20;
 
-constexpr const char* kNotes =
-    "\nUnused: it entered, and the rule gave it a weight of 0. Rules that "
-    "choose few, such as\nkrum, do that to most workers, honest or not: "
-    "compare "
-    "workers.\n";
+constexpr const char* kNotes = R"(
+Unused: it entered, and the rule gave it a weight of 0. Rules that choose few,
+such as krum, do that to most workers, honest or not: compare workers.
+)";
 
 void AddWords(const std::string& why, WorkerAccount* account) {
   const bool known = account->words.contains(why);

@@ -33,7 +33,7 @@ std::string Percent(double fraction) {
 std::string Whole(double number) { return absl::StrFormat("%.0f", number); }
 std::string Loss(double number) { return absl::StrFormat("%.4f", number); }
 std::string Rounds(double number) {
-  return absl::StrFormat(number == 1 ? "%.0f round" : "%.0f rounds", number);
+  return absl::StrCat(Whole(number), number == 1 ? " round" : " rounds");
 }
 
 struct Row {

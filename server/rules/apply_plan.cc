@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "server/rules/coordinate.h"
 #include "server/rules/vector16.h"
@@ -71,24 +72,70 @@ class ByCoordinate {
     return finite;
   }
 
-  // Does the coordinates with a value that is not finite again, each by itself.
-  void Patch(int64_t begin, int count, float* results,
-             ApplyReport& report) const {
-    std::vector<float> column(used_.size());
+  // Does the coordinates with a value that is not finite again, those with
+  // equally many left at once: a liar may send nothing else.
+  void Patch(int64_t begin, int count, float* results, ApplyReport& report) {
     report.bad_values.resize(n_);
+    int kept[kLanes];
+    Pack(begin, count, kept, report);
+    const int n = static_cast<int>(used_.size());
+    bool done[kLanes] = {};
     for (int l = 0; l < count; ++l) {
-      bool finite = true;
-      for (size_t k = 0; k < used_.size(); ++k) {
-        column[k] = shard_.rows[used_[k]][begin + l];
-        if (std::isfinite(column[k])) continue;
-        ++report.bad_values[used_[k]];
-        finite = false;
+      if (kept[l] == n || done[l]) continue;
+      if (weights_ != nullptr) {
+        if (!Weighted(begin + l, &results[l])) CountBad(begin + l, report);
+        continue;
       }
-      if (finite) continue;
-      const double* weights = weights_ ? used_weights_.data() : nullptr;
-      if (!ReduceColumn(coordinate_, column, weights, &results[l]))
+      const bool mean = coordinate_.op == CoordinateOp::kMean;
+      if (kept[l] == 0 || (!mean && kept[l] < n - coordinate_.f)) {
+        results[l] = 0;
         CountBad(begin + l, report);
+        continue;
+      }
+      float some[kLanes];
+      tile_ = packed_;
+      ReducerFor(kept[l]).ReduceTile(tile_.data(), nullptr, some);
+      for (int other = l; other < count; ++other) {
+        if (kept[other] != kept[l]) continue;
+        results[other] = some[other];
+        done[other] = true;
+      }
     }
+  }
+
+  // Moves each lane's finite values to its first rows, and counts them.
+  void Pack(int64_t begin, int count, int* kept, ApplyReport& report) {
+    packed_.assign(tile_.size(), 0.0f);
+    std::fill(kept, kept + kLanes, 0);
+    for (int r : used_) {
+      const float* row = shard_.rows[r] + begin;
+      for (int l = 0; l < count; ++l) {
+        if (std::isfinite(row[l])) {
+          packed_[kept[l]++ * kLanes + l] = row[l];
+        } else {
+          ++report.bad_values[r];
+        }
+      }
+    }
+  }
+
+  bool Weighted(int64_t element, float* result) const {
+    std::vector<float> column;
+    for (int r : used_) column.push_back(shard_.rows[r][element]);
+    return ReduceColumn(coordinate_, column, used_weights_.data(), result);
+  }
+
+  // Those that are left out were liars: f is less by as many.
+  const ColumnReducer& ReducerFor(int kept) {
+    reducers_.resize(used_.size());
+    std::unique_ptr<ColumnReducer>& reducer = reducers_[kept];
+    if (reducer == nullptr) {
+      Coordinate lowered = coordinate_;
+      const int gone = static_cast<int>(used_.size()) - kept;
+      lowered.f = std::max(0, coordinate_.f - gone);
+      reducer = std::make_unique<ColumnReducer>(lowered, kept);
+    }
+    return *reducer;
   }
 
   const Shard& shard_;
@@ -97,7 +144,8 @@ class ByCoordinate {
   const double* weights_ = nullptr;
   std::vector<int> used_;
   std::vector<double> used_weights_;
-  std::vector<float> tile_;
+  std::vector<float> tile_, packed_;
+  std::vector<std::unique_ptr<ColumnReducer>> reducers_;  // by rows
 };
 
 // Plans that mix rows. What is not finite was left out when the plan was made.
