@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "common/mutex.h"
 #include "common/disk.h"
+#include "common/mutex.h"
 #include "common/rng.h"
 
 namespace parapet {

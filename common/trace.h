@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/mutex.h"
 #include "absl/time/time.h"
 #include "common/disk.h"
+#include "common/mutex.h"
 
 namespace parapet {
 

@@ -214,10 +214,10 @@ absl::StatusOr<Plan> MakePlan(const ServerFlags& flags, Disk& disk,
 // What a node works with, made from the flags. Members end in reverse order:
 // threads wake the transport and so end before it.
 struct Tools {
-  Tools(const ServerFlags& flags, const ShardMap& map, Disk& disk,
-        Logger& logger)
-      : disk(disk),
-        logger(logger),
+  Tools(const ServerFlags& flags, const ShardMap& map, Disk& its_disk,
+        Logger& its_logger)
+      : disk(its_disk),
+        logger(its_logger),
         transport(net::MakeZmqTransport(net::OptionsFor(map))),
         progress(
             ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),

@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/mutex.h"
 #include "common/buffer_pool.h"
 #include "common/clock.h"
+#include "common/mutex.h"
 #include "common/sampler.h"
 #include "common/trace.h"
 #include "kernels/device.h"
