@@ -142,10 +142,16 @@ void Cluster::StartServer(int index) {
   hooks.on_record = [this](const RoundRecord& record) {
     result_.ledger.records.push_back(record);
   };
+  std::unique_ptr<net::Transport> transport =
+      network_.MakeNode(ServerName(index));
+  if (index == 0 && alter_) {
+    transport = std::make_unique<AlteringTransport>(std::move(transport),
+                                                    LimitsFor(map_), alter_);
+  }
   Add(std::make_unique<ServerProcess>(
-      config, scenario_, layout_, map_, device_, disk_,
-      network_.MakeNode(ServerName(index)), LoggerFor(ServerName(index)), hooks,
-      SoonAfterStart(), [this] { return network_.Now(); }));
+      config, scenario_, layout_, map_, device_, disk_, std::move(transport),
+      LoggerFor(ServerName(index)), hooks, SoonAfterStart(),
+      [this] { return network_.Now(); }));
 }
 
 void Cluster::StartClient(const Peer& peer) {

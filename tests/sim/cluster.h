@@ -15,6 +15,7 @@
 #include "common/net/sim_transport.h"
 #include "kernels/device.h"
 #include "server/node.h"
+#include "tests/sim/altering_transport.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/process.h"
 #include "tests/sim/scenario.h"
@@ -52,6 +53,8 @@ class Cluster {
   void NeverStart(const std::string& name) { absent_.insert(name); }
   void CrashAfter(const std::string& name, absl::Duration after);
   void StopAfter(const std::string& name, absl::Duration after);
+  // Before Run: what the lead sends is altered.
+  void AlterLead(AlteringTransport::Alter alter) { alter_ = std::move(alter); }
 
   RunResult Run();
 
@@ -87,6 +90,7 @@ class Cluster {
   RunResult result_;
   std::map<std::string, std::unique_ptr<Process>> processes_;
   std::set<std::string> absent_;
+  AlteringTransport::Alter alter_;
   std::multimap<absl::Time, std::string> crashes_, stops_;
   std::multimap<absl::Time, std::pair<std::string, std::string>> heals_;
   absl::Time next_break_, next_cut_;

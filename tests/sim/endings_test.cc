@@ -103,6 +103,29 @@ TEST_F(SimulatedEnding, AServerCrashes) {
   });
 }
 
+// Its shard would wait for another decision, and the lead for its shard.
+TEST_F(SimulatedEnding, AServerCannotDoWhatTheLeadDecided) {
+  ForSeeds(5, [&](uint64_t seed) {
+    Scenario scenario = Plain(seed);
+    scenario.job.servers = 3;
+    scenario.job.workers = 5;
+    scenario.job.rule = "krum";
+    scenario.job.byzantine = 1;
+    scenario.linger = true;
+    Cluster cluster(scenario, device_.get(), &disk_);
+    cluster.AlterLead([](Body& body) {
+      auto* decision = std::get_if<DecisionMessage>(&body);
+      if (decision == nullptr || decision->round < 3) return;
+      decision->workers.back() += 100;
+    });
+    const RunResult result = cluster.Run();
+    Expect(scenario, result, Code::kFailed,
+           "cannot go on: round 3: the lead decided on gradients that are not "
+           "here",
+           absl::Seconds(15));
+  });
+}
+
 TEST_F(SimulatedEnding, AWorkerNeverComes) {
   ForSeeds(5, [&](uint64_t seed) {
     Scenario scenario = Plain(seed);
