@@ -208,7 +208,7 @@ absl::StatusOr<Plan> MakePlan(const ServerFlags& flags, Disk& disk,
   ServerNodeConfig config = MakeNodeConfig(
       flags, static_cast<uint64_t>(facts.train_samples), std::move(resume));
   PARAPET_RETURN_IF_ERROR(CheckResume(config, layout, logger));
-  return Plan{std::move(layout), std::move(map), std::move(config)};
+  return Plan{std::move(layout), map, std::move(config)};
 }
 
 // What a node works with, made from the flags. Members end in reverse order:

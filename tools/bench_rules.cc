@@ -156,7 +156,7 @@ class Bench {
                    "n=%d, d=%lld is left out: %lld bytes of gradients are over "
                    "--memory=%lld\n",
                    n, static_cast<long long>(d),
-                   static_cast<long long>(n * d * 4),
+                   static_cast<long long>(n) * d * 4,
                    static_cast<long long>(flags_.memory));
       return absl::OkStatus();
     }

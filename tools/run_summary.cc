@@ -23,8 +23,8 @@ std::string Bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", bytes,
-                         kUnits[unit]);
+  const int decimals = unit == 0 ? 0 : 1;
+  return absl::StrFormat("%.*f %s", decimals, bytes, kUnits[unit]);
 }
 
 std::string Percent(double fraction) {

@@ -45,7 +45,7 @@ class Stopwatch {
 }  // namespace
 
 Trainer::Trainer(TrainerConfig config, TrainerParts parts)
-    : config_(std::move(config)), parts_(std::move(parts)) {
+    : config_(std::move(config)), parts_(parts) {
   weights_.resize(parts_.model->layout().elements());
   // Whose labels are poisoned works with them like anybody else.
   if (!attacks() || config_.attack.attack.kind == AttackKind::kLabelFlip)
