@@ -91,6 +91,10 @@ absl::StatusOr<std::string> DumpJson(const json& value, int indent) {
   }
 }
 
+std::string JsonText(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
 absl::StatusOr<const json*> JsonMember(const json& object, const char* key) {
   if (!object.is_object())
     return Wrong(key, "is looked for in what is not an object");

@@ -26,6 +26,10 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, int max_depth);
 absl::StatusOr<std::string> DumpJson(const nlohmann::json& json,
                                      int indent = -1);
 
+// The same for people and tools that must get it whatever its strings hold:
+// bytes that are not UTF-8 become U+FFFD.
+std::string JsonText(const nlohmann::json& json, int indent = -1);
+
 // Members of an object. InvalidArgument naming the key if `object` is none, the
 // member is not there, or it is of another kind.
 absl::StatusOr<const nlohmann::json*> JsonMember(const nlohmann::json& object,

@@ -62,12 +62,6 @@ json RecordJson(const RoundRecord& r) {
   return line;
 }
 
-// Audit lines go to people and tools: bytes that are no text must not stop
-// them.
-std::string Dump(const json& line) {
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 // ---- Reading ----------------------------------------------------------------
 
 absl::Status Bad(const char* key) {
@@ -247,19 +241,19 @@ json StageJson(const rules::StageNote& note) {
 }
 
 std::string AuditLine(const RoundRecord& record) {
-  return Dump(RecordJson(record));
+  return JsonText(RecordJson(record));
 }
 
 std::string AuditLostLine(uint64_t rounds) {
-  return Dump(json{{"lost", rounds}});
+  return JsonText(json{{"lost", rounds}});
 }
 
 std::string AuditJobLine(const AuditJob& job) {
-  return Dump(json{{"job", job.job},
-                   {"from", job.from},
-                   {"rule", job.rule},
-                   {"f", job.f},
-                   {"workers", job.workers}});
+  return JsonText(json{{"job", job.job},
+                       {"from", job.from},
+                       {"rule", job.rule},
+                       {"f", job.f},
+                       {"workers", job.workers}});
 }
 
 absl::StatusOr<AuditEntry> ParseAuditLine(absl::string_view line) {

@@ -14,6 +14,9 @@
 
 namespace parapet {
 
+// A rate of suspicion below this is not worth showing.
+inline constexpr double kSuspect = 0.5;
+
 // What is known of a round once every shard has done it (promise P10).
 struct RoundRecord {
   // Why a member's contribution did not enter the round.

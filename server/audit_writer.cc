@@ -7,12 +7,6 @@
 #include "server/audit.h"
 
 namespace parapet {
-namespace {
-
-constexpr int kOlderFiles = 3;
-
-}  // namespace
-
 class AuditWriter::File {
  public:
   File(Disk* disk, std::string path, int64_t max_bytes)
@@ -46,7 +40,7 @@ class AuditWriter::File {
   // no new file can be made shall not cost an old one with every try.
   absl::Status MoveOlder() {
     int free = 0;
-    while (free < kOlderFiles && Exists(Older(free))) ++free;
+    while (free < kOlderAuditFiles && Exists(Older(free))) ++free;
     for (int i = free - 1; i >= 0; --i)
       PARAPET_RETURN_IF_ERROR(disk_.Rename(Older(i), Older(i + 1)));
     return absl::OkStatus();

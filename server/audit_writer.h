@@ -15,6 +15,9 @@
 
 namespace parapet {
 
+// How many files a full one becomes in turn: PATH.1, the newest, to PATH.3.
+inline constexpr int kOlderAuditFiles = 3;
+
 // Writes lines to a file without holding up whoever has them. A file that has
 // reached its size becomes PATH.1, PATH.1 becomes PATH.2, and so on up to
 // PATH.3; the oldest goes. So does a file that is there at the start: nothing

@@ -13,10 +13,9 @@ namespace {
 
 // Suspicion is an average over about so many rounds.
 constexpr double kSuspicionRounds = 50;
-// Nobody is shown as suspect below the one, or less than the other above the
-// median of all workers: a rule that picks one vector, like krum, leaves out
-// honest workers nearly always too.
-constexpr double kSuspect = 0.5;
+// Nobody is shown as suspect less than this above the median of all workers: a
+// rule that picks one vector, like krum, leaves out honest workers nearly
+// always too.
 constexpr double kAboveMedian = 0.25;
 
 // Whether a number is worth a line: the first few, then ever fewer.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/flags.h"
+#include "common/json_parse.h"
 #include "common/model_spec.h"
 #include "common/net/zmq_transport.h"
 #include "common/process_setup.h"

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/json_parse.h"
 
 namespace parapet {
 namespace {
@@ -55,10 +56,6 @@ nlohmann::json ProgressJson(const Lead::Progress& p) {
   for (const auto& s : p.suspects)
     json["suspects"][absl::StrCat(s.worker)] = s.rate;
   return json;
-}
-
-std::string JsonText(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void ProgressPrinter::Show(const Lead::Progress& progress, absl::Time now) {

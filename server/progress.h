@@ -21,9 +21,6 @@ ProgressStyle ParseProgressStyle(const std::string& name, bool is_terminal);
 // out: worker 3  suspect: worker 3 (98 %)".
 std::string ProgressLine(const Lead::Progress& progress);
 nlohmann::json ProgressJson(const Lead::Progress& progress);
-// One line. Words from outside may be no UTF-8, which must not stop the lead:
-// such bytes become U+FFFD.
-std::string JsonText(const nlohmann::json& json);
 
 // Prints the lead's progress: to standard error a line that is written over on
 // a terminal, or a line every few seconds; or JSON lines to standard output.

@@ -1,6 +1,5 @@
 #include "tools/aggregate.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -15,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "server/audit.h"
 #include "server/rules/local_round.h"
+#include "tools/command_line.h"
 
 namespace parapet {
 namespace {
@@ -255,19 +255,13 @@ int RunAggregate(Disk& disk, const std::vector<std::string>& args,
                "parapet aggregate");
   Flags flags;
   AddFlags(&app, &flags);
-  try {
-    app.parse(std::vector<std::string>(
-        args.rbegin(), args.rend()));  // CLI11 takes them backwards
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kExitDone : kExitUsage;
-  }
+  if (const auto ended = ParseArgs(&app, args, out, err)) return *ended;
   return Run(disk, flags, out, err);
 }
 
 int RunAggregate(int argc, char** argv) {
   const std::unique_ptr<Disk> disk = MakePosixDisk();
-  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
-  return RunAggregate(*disk, args, std::cout, std::cerr);
+  return RunAggregate(*disk, ArgsOf(argc, argv), std::cout, std::cerr);
 }
 
 }  // namespace parapet

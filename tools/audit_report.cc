@@ -6,19 +6,20 @@
 #include <tuple>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/flags.h"
+#include "common/json_parse.h"
 #include "nlohmann/json.hpp"
+#include "server/audit_writer.h"
+#include "tools/command_line.h"
 
 namespace parapet {
 namespace {
 
 // Longer lines are not ours: a record of 1,024 workers has some 200 KB.
 constexpr size_t kLongestLine = 64 << 20;
-constexpr int kRotated = 3;
 // Sorts of words that are kept for a worker: some name numbers.
 constexpr size_t kMostWords = 20;
 
@@ -141,8 +142,7 @@ void PrintJson(const AuditReport& report, std::ostream& out) {
     all["rule"] = report.job->rule;
     all["f"] = report.job->f;
   }
-  out << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-      << "\n";
+  out << JsonText(all, 2) << "\n";
 }
 
 absl::StatusOr<AuditEntry> Parse(const std::string& line) {
@@ -154,7 +154,7 @@ absl::StatusOr<AuditEntry> Parse(const std::string& line) {
 absl::Status ReadAll(const std::string& path, AuditReport* report) {
   bool found = false;
   uint64_t lines = 0;
-  for (int age = kRotated; age >= 0; --age) {
+  for (int age = kOlderAuditFiles; age >= 0; --age) {
     const std::string name = age == 0 ? path : absl::StrCat(path, ".", age);
     std::ifstream in(name, std::ios::binary);
     if (!in) continue;
@@ -251,12 +251,7 @@ int RunAudit(const std::vector<std::string>& args, std::ostream& out,
                  "(FILE.1 to FILE.3) are read as well")
       ->required();
   app.add_flag("--json", json, "print an object");
-  try {
-    app.parse(std::vector<std::string>(
-        args.rbegin(), args.rend()));  // CLI11 takes them backwards
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kExitDone : kExitUsage;
-  }
+  if (const auto ended = ParseArgs(&app, args, out, err)) return *ended;
   AuditReport report;
   const absl::Status status = ReadAll(path, &report);
   if (!status.ok()) {
@@ -272,8 +267,7 @@ int RunAudit(const std::vector<std::string>& args, std::ostream& out,
 }
 
 int RunAudit(int argc, char** argv) {
-  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
-  return RunAudit(args, std::cout, std::cerr);
+  return RunAudit(ArgsOf(argc, argv), std::cout, std::cerr);
 }
 
 }  // namespace parapet

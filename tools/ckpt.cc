@@ -1,6 +1,5 @@
 #include "tools/ckpt.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -10,26 +9,28 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/checkpoint.h"
+#include "common/flags.h"
 #include "common/json_parse.h"
 #include "common/manifest.h"
 #include "common/status_macros.h"
+#include "tools/command_line.h"
 
 namespace parapet {
 namespace {
 
 constexpr size_t kMaxLine = 4096;
-constexpr int kOk = 0, kFailed = 1, kUsage = 2, kBadData = 5;
+constexpr int kBadData = 5;
 
-int ExitCode(const absl::Status& status) {
+int CodeFor(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
-      return kOk;
+      return kExitDone;
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kInvalidArgument:
       return kBadData;
     default:
-      return kFailed;
+      return kExitFailed;
   }
 }
 
@@ -155,24 +156,18 @@ int RunCkpt(Disk& disk, const std::vector<std::string>& args, std::ostream& out,
       ->required();
   save->add_option("FILE", file, "The file to write, e.g. model.safetensors")
       ->required();
-  try {
-    app.parse(std::vector<std::string>(
-        args.rbegin(), args.rend()));  // CLI11 takes them backwards
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kOk : kUsage;
-  }
+  if (const auto ended = ParseArgs(&app, args, out, err)) return *ended;
   const absl::Status status = show->parsed()
                                   ? Show(disk, dir, out, err)
                                   : Export(disk, dir, file, out, err);
   if (!status.ok())
     err << "parapet ckpt: " << Printable(status.message()) << "\n";
-  return ExitCode(status);
+  return CodeFor(status);
 }
 
 int RunCkpt(int argc, char** argv) {
   const std::unique_ptr<Disk> disk = MakePosixDisk();
-  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
-  return RunCkpt(*disk, args, std::cout, std::cerr);
+  return RunCkpt(*disk, ArgsOf(argc, argv), std::cout, std::cerr);
 }
 
 }  // namespace parapet

@@ -1,6 +1,5 @@
 #include "tools/rules_table.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 
@@ -12,6 +11,7 @@
 #include "common/flags.h"
 #include "nlohmann/json.hpp"
 #include "server/rules/registry.h"
+#include "tools/command_line.h"
 
 namespace parapet {
 namespace {
@@ -163,12 +163,7 @@ int RunRules(const std::vector<std::string>& args, std::ostream& out,
       app.add_flag("--json", json, "print an array of objects");
   app.add_flag("--markdown", markdown, "print tables as docs/rules.md has them")
       ->excludes(as_json);
-  try {
-    app.parse(std::vector<std::string>(
-        args.rbegin(), args.rend()));  // CLI11 takes them backwards
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kExitDone : kExitUsage;
-  }
+  if (const auto ended = ParseArgs(&app, args, out, err)) return *ended;
   if (json) {
     PrintJson(out);
   } else if (markdown) {
@@ -180,8 +175,7 @@ int RunRules(const std::vector<std::string>& args, std::ostream& out,
 }
 
 int RunRules(int argc, char** argv) {
-  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
-  return RunRules(args, std::cout, std::cerr);
+  return RunRules(ArgsOf(argc, argv), std::cout, std::cerr);
 }
 
 }  // namespace parapet

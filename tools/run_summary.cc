@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/audit.h"
 
 namespace parapet {
 namespace {
@@ -16,8 +17,6 @@ using nlohmann::json;
 constexpr size_t kMaxBytes = size_t{1} << 20;
 // Workers that a row names; it counts the others.
 constexpr size_t kNamed = 5;
-// A suspicion that is worth a row: the progress line's limit.
-constexpr double kSuspect = 0.5;
 
 std::string Bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

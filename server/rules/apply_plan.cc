@@ -83,7 +83,7 @@ class ByCoordinate {
     for (int l = 0; l < count; ++l) {
       if (kept[l] == n || done[l]) continue;
       if (weights_ != nullptr) {
-        if (!Weighted(begin + l, &results[l])) CountBad(begin + l, report);
+        if (!WeightedMean(begin + l, &results[l])) CountBad(begin + l, report);
         continue;
       }
       const bool mean = coordinate_.op == CoordinateOp::kMean;
@@ -119,10 +119,18 @@ class ByCoordinate {
     }
   }
 
-  bool Weighted(int64_t element, float* result) const {
-    std::vector<float> column;
-    for (int r : used_) column.push_back(shard_.rows[r][element]);
-    return ReduceColumn(coordinate_, column, used_weights_.data(), result);
+  // Of the finite values, which have weights of their own at each element.
+  // False, and 0: there is none.
+  bool WeightedMean(int64_t element, float* result) const {
+    double sum = 0, total = 0;
+    for (size_t k = 0; k < used_.size(); ++k) {
+      const float value = shard_.rows[used_[k]][element];
+      if (!std::isfinite(value)) continue;
+      total += used_weights_[k];
+      sum += used_weights_[k] * static_cast<double>(value);
+    }
+    *result = total == 0 ? 0 : static_cast<float>(sum / total + 0.0);
+    return total != 0;
   }
 
   // Those that are left out were liars: f is less by as many.

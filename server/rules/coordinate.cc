@@ -171,29 +171,4 @@ void ColumnReducer::ReduceTile(double* tile, const double* weights,
   Reduce(tile, weights, out);
 }
 
-bool ReduceColumn(const Coordinate& coordinate, absl::Span<const float> column,
-                  const double* weights, float* out) {
-  std::vector<float> tile;
-  std::vector<double> kept_weights;
-  for (size_t r = 0; r < column.size(); ++r) {
-    if (!std::isfinite(column[r]) || (weights != nullptr && weights[r] == 0))
-      continue;
-    tile.resize(tile.size() + kLanes, column[r]);
-    kept_weights.push_back(weights == nullptr ? 1 : weights[r]);
-  }
-  *out = 0;
-  const int n = static_cast<int>(column.size()),
-            kept = static_cast<int>(kept_weights.size());
-  const bool mean = coordinate.op == CoordinateOp::kMean;
-  if (kept == 0 || (!mean && kept < n - coordinate.f)) return false;
-  Coordinate lowered = coordinate;
-  lowered.f = std::max(0, coordinate.f - (n - kept));
-  float results[kLanes];
-  ColumnReducer(lowered, kept)
-      .ReduceTile(tile.data(), weights ? kept_weights.data() : nullptr,
-                  results);
-  *out = results[0];
-  return true;
-}
-
 }  // namespace parapet::rules

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "server/rules/plan.h"
 
 namespace parapet::rules {
@@ -42,13 +41,6 @@ class ColumnReducer {
   int rows_;
   std::vector<std::pair<int, int>> network_;  // empty where no order is needed
 };
-
-// One column by itself, where any value may be something else than a finite
-// number: those are left out, and f falls by one for each (not below 0). False,
-// and 0, if fewer than n - f values are finite (for a mean: none, or none with
-// a weight above 0). Values of weight 0 count as absent.
-bool ReduceColumn(const Coordinate& coordinate, absl::Span<const float> column,
-                  const double* weights, float* out);
 
 }  // namespace parapet::rules
 

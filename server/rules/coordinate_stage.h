@@ -32,6 +32,12 @@ class CoordinateStage : public Stage {
   Coordinate coordinate_;
 };
 
+// For StageInfo::make of a rule that has no options.
+template <CoordinateOp op>
+std::unique_ptr<Stage> MakeCoordinate(const Options&) {
+  return std::make_unique<CoordinateStage>(Coordinate{.op = op});
+}
+
 }  // namespace parapet::rules
 
 #endif  // PARAPET_SERVER_RULES_COORDINATE_STAGE_H_

@@ -12,10 +12,7 @@ StageInfo MeamedStage() {
       .cost = "n log n d",
       .paper = "Xie, Koyejo, Gupta, Generalized Byzantine-tolerant SGD, 2018",
       .options = {},
-      .make = [](const Options&) {
-        return std::make_unique<CoordinateStage>(
-            Coordinate{.op = CoordinateOp::kMeamed});
-      }};
+      .make = MakeCoordinate<CoordinateOp::kMeamed>};
 }
 
 }  // namespace parapet::rules

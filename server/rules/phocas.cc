@@ -11,10 +11,7 @@ StageInfo PhocasStage() {
           .cost = "n log n d",
           .paper = "Xie, Koyejo, Gupta, Phocas, 2018",
           .options = {},
-          .make = [](const Options&) {
-            return std::make_unique<CoordinateStage>(
-                Coordinate{.op = CoordinateOp::kPhocas});
-          }};
+          .make = MakeCoordinate<CoordinateOp::kPhocas>};
 }
 
 }  // namespace parapet::rules

@@ -13,10 +13,7 @@ StageInfo TrimmedMeanStage() {
               "Yin, Chen, Ramchandran, Bartlett, Byzantine-robust distributed "
               "learning, ICML 2018",
           .options = {},
-          .make = [](const Options&) {
-            return std::make_unique<CoordinateStage>(
-                Coordinate{.op = CoordinateOp::kTrimmedMean});
-          }};
+          .make = MakeCoordinate<CoordinateOp::kTrimmedMean>};
 }
 
 }  // namespace parapet::rules

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "common/memory_disk.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet {
 namespace {
@@ -27,9 +28,7 @@ class DiskTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam()) {
-      char name[] = "/tmp/parapet_disk_test.XXXXXX";
-      ASSERT_NE(::mkdtemp(name), nullptr);
-      root_ = name;
+      root_ = temp_.emplace().path();
       disk_ = MakePosixDisk();
     } else {
       root_ = "/root";
@@ -37,10 +36,8 @@ class DiskTest : public ::testing::TestWithParam<bool> {
       ASSERT_TRUE(disk_->MakeDir(root_).ok());
     }
   }
-  void TearDown() override {
-    if (GetParam()) std::filesystem::remove_all(root_);
-  }
 
+  std::optional<TempDir> temp_;
   std::string root_;
   std::unique_ptr<Disk> disk_;
 };
@@ -129,12 +126,10 @@ INSTANTIATE_TEST_SUITE_P(Both, DiskTest, ::testing::Bool(),
                          });
 
 TEST(PosixDiskTest, APipeIsRefusedWithoutWaiting) {
-  char name[] = "/tmp/parapet_disk_test.XXXXXX";
-  ASSERT_NE(::mkdtemp(name), nullptr);
-  const std::string pipe = std::string(name) + "/pipe";
+  const TempDir dir;
+  const std::string pipe = dir / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_TRUE(absl::IsInvalidArgument(MakePosixDisk()->Open(pipe).status()));
-  std::filesystem::remove_all(name);
 }
 
 TEST(PosixDiskTest, AFullDiskIsToldInWords) {

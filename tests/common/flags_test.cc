@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/flag_set.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet {
 namespace {
@@ -53,16 +53,12 @@ std::string RefusalOfJob(std::string argument) {
 
 class FlagsTest : public ::testing::Test {
  protected:
-  FlagsTest() {
-    std::string path = ::testing::TempDir() + "/parapet-flags-XXXXXX";
-    dir_ = ::mkdtemp(path.data());
-  }
-  ~FlagsTest() override { std::filesystem::remove_all(dir_); }
   std::string Write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ + "/" + name) << text;
     return dir_ + "/" + name;
   }
-  std::string dir_;
+  const TempDir temp_;
+  const std::string dir_ = temp_.path();
 };
 
 TEST_F(FlagsTest, DefaultsAreThoseOfTheStructs) {

@@ -1,42 +1,16 @@
 #ifndef PARAPET_TESTS_COMMON_IDX_FILES_H_
 #define PARAPET_TESTS_COMMON_IDX_FILES_H_
 
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet::testing_idx {
-
-// A folder of a test's own, removed at its end.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = ::testing::TempDir() + "parapet-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  std::string operator/(const std::string& name) const {
-    return path_ + "/" + name;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline std::string Word(uint32_t value) {
   return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),

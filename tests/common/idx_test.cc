@@ -15,7 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_idx::Gzip;
 using testing_idx::Idx;
-using testing_idx::TempDir;
 using testing_idx::Word;
 using testing_idx::Write;
 

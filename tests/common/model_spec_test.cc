@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_idx::Gzip;
 using testing_idx::Idx;
-using testing_idx::TempDir;
 using testing_idx::Write;
 
 const InputShape kFashion{1, 28, 28, 10};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/json_parse.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

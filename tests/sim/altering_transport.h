@@ -5,30 +5,24 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "common/net/transport.h"
 #include "common/wire.h"
+#include "tests/sim/forwarding_transport.h"
 
 namespace parapet::sim {
 
 // What an error in a process would send: each of its messages may be altered
 // on its way out.
-class AlteringTransport final : public net::Transport {
+class AlteringTransport final : public ForwardingTransport {
  public:
   using Alter = std::function<void(Body&)>;
 
   AlteringTransport(std::unique_ptr<net::Transport> inner, WireLimits limits,
                     Alter alter)
-      : inner_(std::move(inner)), limits_(limits), alter_(std::move(alter)) {}
+      : ForwardingTransport(std::move(inner)),
+        limits_(limits),
+        alter_(std::move(alter)) {}
 
-  absl::StatusOr<std::string> Listen(const std::string& address) override {
-    return inner_->Listen(address);
-  }
-  absl::StatusOr<net::ConnectionId> Connect(
-      const std::string& address) override {
-    return inner_->Connect(address);
-  }
   absl::Status Send(net::ConnectionId to, absl::string_view header,
                     Payload payload) override {
     absl::StatusOr<Message> message = Decode(header, payload, limits_);
@@ -36,19 +30,10 @@ class AlteringTransport final : public net::Transport {
     alter_(message->body);
     Payload altered;
     const absl::string_view encoded = encoder_.Encode(*message, &altered);
-    return inner_->Send(to, encoded, std::move(altered));
+    return inner().Send(to, encoded, std::move(altered));
   }
-  void Close(net::ConnectionId connection) override {
-    inner_->Close(connection);
-  }
-  absl::Status Poll(absl::Duration timeout,
-                    std::vector<net::Event>* events) override {
-    return inner_->Poll(timeout, events);
-  }
-  void Wake() override { inner_->Wake(); }
 
  private:
-  const std::unique_ptr<net::Transport> inner_;
   const WireLimits limits_;
   const Alter alter_;
   Encoder encoder_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/sim/seeds.h"
 
 namespace parapet::sim {
 namespace {
@@ -269,6 +270,13 @@ std::vector<std::string> CheckRun(const Scenario& scenario,
                                   const RunResult& result,
                                   Reference* reference) {
   return Checker(scenario, result, reference).Run();
+}
+
+RunResult RunChecked(const Scenario& scenario, const Device& device, Disk* disk,
+                     Reference* reference) {
+  RunResult result = Cluster(scenario, &device, disk).Run();
+  Report(CheckRun(scenario, result, reference), scenario, result);
+  return result;
 }
 
 }  // namespace parapet::sim

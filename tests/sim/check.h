@@ -17,6 +17,10 @@ std::vector<std::string> CheckRun(const Scenario& scenario,
                                   const RunResult& result,
                                   Reference* reference);
 
+// Runs the job on the disk, checks it as above and reports what is wrong.
+RunResult RunChecked(const Scenario& scenario, const Device& device, Disk* disk,
+                     Reference* reference);
+
 // Where the run had a snapshot folder: its end must be there, whole.
 std::vector<std::string> CheckSnapshot(const Scenario& scenario, Disk& disk,
                                        const Reference& reference);

@@ -18,9 +18,8 @@ class SimulatedCluster : public ::testing::Test {
  protected:
   void Check(const Scenario& scenario) {
     MemoryDisk disk;
-    const RunResult result = Cluster(scenario, device_.get(), &disk).Run();
     Reference reference(scenario, *device_);
-    Report(CheckRun(scenario, result, &reference), scenario, result);
+    const RunResult result = RunChecked(scenario, *device_, &disk, &reference);
     Report(CheckSnapshot(scenario, disk, reference), scenario, result);
     Count(result);
   }

@@ -20,7 +20,7 @@ HostileTransport::HostileTransport(std::unique_ptr<net::Transport> inner,
                                    const Scenario& scenario,
                                    const ShardMap& map, const Ledger* ledger,
                                    uint32_t worker)
-    : inner_(std::move(inner)),
+    : ForwardingTransport(std::move(inner)),
       map_(map),
       worker_(worker),
       most_samples_(static_cast<uint32_t>(scenario.job.batch)),
@@ -40,7 +40,7 @@ absl::Status HostileTransport::Send(net::ConnectionId to,
   // Not before it has joined: without it the job would never begin.
   pushed_ = pushed_ || push;
   if (pushed_ && random_.Below(40) == 0) SendGarbage(to, header);
-  const absl::Status sent = inner_->Send(to, header, std::move(payload));
+  const absl::Status sent = inner().Send(to, header, std::move(payload));
   if (sent.ok() && mischief) After(to, *message);
   return sent;
 }
@@ -49,7 +49,7 @@ void HostileTransport::Say(net::ConnectionId to, const Message& message) {
   Payload payload;
   const absl::string_view header = encoder_.Encode(message, &payload);
   // Whether it is sent is all the same.
-  inner_->Send(to, header, std::move(payload)).IgnoreError();
+  inner().Send(to, header, std::move(payload)).IgnoreError();
 }
 
 Message HostileTransport::Changed(const Message& message) {
@@ -166,7 +166,7 @@ void HostileTransport::SendGarbage(net::ConnectionId to,
       random_.Below(2) == 0
           ? RandomBytes(random_, random_.Below(300)).ToString()
           : std::string(header.substr(0, random_.Below(header.size())));
-  inner_->Send(to, bytes, RandomBytes(random_, random_.Below(8))).IgnoreError();
+  inner().Send(to, bytes, RandomBytes(random_, random_.Below(8))).IgnoreError();
 }
 
 // ---- A stranger -------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "common/net/transport.h"
 #include "common/rng.h"
 #include "common/wire.h"
+#include "tests/sim/forwarding_transport.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/scenario.h"
 
@@ -17,29 +18,14 @@ namespace parapet::sim {
 // messages that must change nothing. A push is accompanied by repetitions,
 // other bytes for the same chunk, wrong sizes, chunks, rounds, sessions and
 // counts, more than the credit allows, and what only servers may say.
-class HostileTransport final : public net::Transport {
+class HostileTransport final : public ForwardingTransport {
  public:
   HostileTransport(std::unique_ptr<net::Transport> inner,
                    const Scenario& scenario, const ShardMap& map,
                    const Ledger* ledger, uint32_t worker);
 
-  absl::StatusOr<std::string> Listen(const std::string& address) override {
-    return inner_->Listen(address);
-  }
-  absl::StatusOr<net::ConnectionId> Connect(
-      const std::string& address) override {
-    return inner_->Connect(address);
-  }
   absl::Status Send(net::ConnectionId to, absl::string_view header,
                     Payload payload) override;
-  void Close(net::ConnectionId connection) override {
-    inner_->Close(connection);
-  }
-  absl::Status Poll(absl::Duration timeout,
-                    std::vector<net::Event>* events) override {
-    return inner_->Poll(timeout, events);
-  }
-  void Wake() override { inner_->Wake(); }
 
  private:
   // Before the true push, or after it.
@@ -52,7 +38,6 @@ class HostileTransport final : public net::Transport {
   Message Changed(const Message& message);
   void Say(net::ConnectionId to, const Message& message);
 
-  const std::unique_ptr<net::Transport> inner_;
   const ShardMap map_;
   const uint32_t worker_;
   const uint32_t most_samples_;

@@ -36,8 +36,7 @@ class SameBits : public ::testing::Test {
   std::vector<float> Undisturbed(const Scenario& scenario) {
     MemoryDisk disk;
     Reference reference(scenario, *device_);
-    const RunResult result = Cluster(scenario, device_.get(), &disk).Run();
-    Report(CheckRun(scenario, result, &reference), scenario, result);
+    RunChecked(scenario, *device_, &disk, &reference);
     return reference.weights();
   }
 

@@ -43,8 +43,7 @@ class EveryRule : public ::testing::TestWithParam<std::string> {
   std::vector<RoundRecord> Run(const Scenario& scenario) {
     MemoryDisk disk;
     Reference reference(scenario, *device_);
-    const RunResult result = Cluster(scenario, device_.get(), &disk).Run();
-    Report(CheckRun(scenario, result, &reference), scenario, result);
+    const RunResult result = RunChecked(scenario, *device_, &disk, &reference);
     weights_ = reference.weights();
     return result.ledger.records;
   }

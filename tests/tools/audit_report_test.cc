@@ -1,6 +1,5 @@
 #include "tools/audit_report.h"
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -11,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/audit_writer.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet {
 namespace {
@@ -31,10 +31,6 @@ RoundRecord RoundOf(uint64_t round, std::vector<uint32_t> participants,
 
 class AuditReportTest : public ::testing::Test {
  protected:
-  AuditReportTest() : path_(::testing::TempDir() + "/audit_report_test") {
-    for (const char* end : {"", ".1", ".2", ".3"})
-      std::filesystem::remove(path_ + end);
-  }
   void Write(const std::string& end, const std::vector<RoundRecord>& records) {
     std::ofstream out(path_ + end);
     for (const RoundRecord& record : records) out << AuditLine(record) << "\n";
@@ -51,7 +47,8 @@ class AuditReportTest : public ::testing::Test {
     return nlohmann::json::parse(out_.str());
   }
 
-  const std::string path_;
+  const TempDir dir_;
+  const std::string path_ = dir_ / "audit.jsonl";
   std::ostringstream out_, err_;
 };
 

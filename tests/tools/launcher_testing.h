@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -20,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 #include "tools/run.h"
 
 namespace parapet {
@@ -63,8 +63,6 @@ deaf() { trap '' TERM; ready; while :; do sleep 0.05; done; }
 class LauncherTest : public ::testing::Test {
  protected:
   LauncherTest() {
-    std::string path = ::testing::TempDir() + "/parapet-launcher-XXXXXX";
-    dir_ = ::mkdtemp(path.data());
     ::setenv("D", dir_.c_str(), 1);
     ::mkdir((dir_ + "/tmp").c_str(), 0755);
   }
@@ -73,7 +71,6 @@ class LauncherTest : public ::testing::Test {
       ::kill(launcher_, SIGKILL);
       ::waitpid(launcher_, nullptr, 0);
     }
-    std::filesystem::remove_all(dir_);
   }
 
   void Program(const std::string& name, const std::string& script) const {
@@ -148,7 +145,8 @@ class LauncherTest : public ::testing::Test {
     return count;
   }
 
-  std::string dir_;
+  const TempDir temp_;
+  const std::string dir_ = temp_.path();
   pid_t launcher_ = 0;
 };
 

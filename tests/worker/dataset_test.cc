@@ -19,7 +19,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using testing_idx::Gzip;
 using testing_idx::Idx;
-using testing_idx::TempDir;
 using testing_idx::Write;
 
 struct Samples {
