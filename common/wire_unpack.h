@@ -2,9 +2,11 @@
 #define PARAPET_COMMON_WIRE_UNPACK_H_
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -222,6 +224,23 @@ const T* VerifiedRoot(const AlignedCopy& bytes, int max_tables) {
                                  max_tables);
   if (!verifier.VerifyBuffer<T>(nullptr)) return nullptr;
   return flatbuffers::GetRoot<T>(bytes.data());
+}
+
+// Whether elements of a vector lie where their type must not: the verifier
+// looks at where a vector begins, not at its elements. Where an empty vector's
+// would lie says nothing, as builders do not align them.
+template <typename T>
+bool Misplaced(const flatbuffers::Vector<T>* vector) {
+  constexpr size_t kAlignment =
+      std::is_pointer_v<T> ? alignof(std::remove_pointer_t<T>) : sizeof(T);
+  return vector != nullptr && vector->size() > 0 &&
+         reinterpret_cast<uintptr_t>(vector->Data()) % kAlignment != 0;
+}
+
+template <typename... T>
+absl::Status CheckPlaces(const flatbuffers::Vector<T>*... vectors) {
+  if ((Misplaced(vectors) || ...)) return Bad("a list that is not aligned");
+  return absl::OkStatus();
 }
 
 }  // namespace parapet::wire_internal

@@ -60,6 +60,8 @@ absl::StatusOr<Body> Unpacker::LeaseNote() const {
   const AlignedCopy bytes(payload.data(), payload.size());
   const auto* body = VerifiedRoot<fbs::LeaseBody>(bytes, kMaxTables);
   if (body == nullptr) return Bad("a lease that is not one");
+  PARAPET_RETURN_IF_ERROR(CheckPlaces(body->members(), body->evaluators(),
+                                      body->facts(), body->marks()));
   Lease lease{body->term(), body->from(), body->until(), {}, {}, {}, {}};
   if (lease.from > lease.until ||
       lease.until - lease.from > limits.lease_rounds) {

@@ -38,6 +38,8 @@ absl::StatusOr<Body> Unpacker::ShardDone(const fbs::ShardDone& m) const {
   const AlignedCopy bytes(payload.data(), payload.size());
   const auto* body = VerifiedRoot<fbs::ShardBody>(bytes, kMaxTables);
   if (body == nullptr) return Bad("a shard's report that is not one");
+  PARAPET_RETURN_IF_ERROR(
+      CheckPlaces(body->exceptions(), body->bad(), body->strikes()));
   ShardDoneMessage done;
   done.round = m.round();
   if (body->participants() != nullptr) {
@@ -128,6 +130,7 @@ absl::StatusOr<Body> Unpacker::Decision(const fbs::Decision& m) const {
   const AlignedCopy bytes(payload.data(), payload.size());
   const auto* body = VerifiedRoot<fbs::DecisionBody>(bytes, kMaxTables);
   if (body == nullptr) return Bad("a decision that is not one");
+  PARAPET_RETURN_IF_ERROR(CheckPlaces(body->weights()));
   DecisionMessage decision;
   decision.round = m.round();
   PARAPET_ASSIGN_OR_RETURN(decision.workers, Compared(body->workers()));

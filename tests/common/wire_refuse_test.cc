@@ -1,6 +1,7 @@
 // The wire: what is refused. Frames are built by hand here, since the encoder
 // makes none of these.
 
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -416,6 +417,37 @@ TEST(WireRefuseTest, LeasesWithImpossibleRates) {
       (second ? lease.facts[1].bias2 : lease.facts[0].bias1) = bad;
       ExpectRefused(DecodedLease(lease), "learning rate");
     }
+  }
+}
+
+// Moves what a FlatBuffer holds `by` bytes back; offsets but the root's are
+// relative.
+std::string Moved(std::string bytes, uint32_t by) {
+  uint32_t root;
+  std::memcpy(&root, bytes.data(), sizeof(root));
+  root += by;
+  std::memcpy(bytes.data(), &root, sizeof(root));
+  return bytes.insert(sizeof(root), by, '\0');
+}
+
+// The tables' own fields are all zero, thus not there: only what the list holds
+// would be misaligned, and FlatBuffers' verifier does not mind.
+TEST(WireRefuseTest, ListsThatAreNotAligned) {
+  Lease lease;
+  lease.members = {{1, 11}};
+  ShardDoneMessage done;
+  done.first_bad = 0;
+  done.strikes = {{3, Code::kBadChunk, 2}};
+  DecisionMessage decision;
+  decision.scale = 0;
+  decision.rows = 1;
+  decision.weights = {0.5, 0.25};
+  for (const Body& body :
+       std::vector<Body>{LeaseMessage{lease}, done, decision}) {
+    const auto [header, payload] = Encoded(body);
+    EXPECT_TRUE(DecodedWith(header, Moved(payload.ToString(), 8)).ok());
+    ExpectRefused(DecodedWith(header, Moved(payload.ToString(), 4)),
+                  "not aligned");
   }
 }
 
