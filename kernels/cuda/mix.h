@@ -8,17 +8,20 @@
 
 namespace parapet::cuda {
 
-// Combinations of the rows, and of the previous aggregate if it is a column.
-// Sums are in float32, in column order. A combination whose weights are all the
-// same is a sum times that weight: its coefficients are 1 and its factor is the
-// weight. Of another, each term is added by a fused multiply-add, from 0: its
-// factor is 1.
+// Combinations of the rows, and of the previous aggregate if it is a column:
+// sums of weight times value in float32, in column order, by fused multiply-add
+// from 0.
+//
+// Where the weights of every combination add up to 1, as nearest-neighbour
+// mixing makes them, differences from one column are mixed: close vectors far
+// from 0 lose nothing. The operation over the combinations then does not mind a
+// constant that is added to all of them; it is added to its result.
 struct Mixing {
   int combinations = 0;  // 0: the rows as they are
   int columns = 0;       // rows, then the previous aggregate if it is one
-  int stride = 0;        // combinations, and zeros up to a multiple of 4
+  int stride = 0;        // combinations, and zeros up to PlacesFor them
+  int center = -1;       // a column; -1: values are mixed, not differences
   const float* coefficients = nullptr;  // columns x stride
-  const float* factors = nullptr;       // stride of them
   const double* weights = nullptr;      // combinations x columns
   const float* previous = nullptr;      // the last column, or null
 };
@@ -28,30 +31,39 @@ PARAPET_HD float InputAt(const Rows& rows, const Mixing& mixing, int column,
   return column < rows.count ? ValueAt(rows, column, j) : mixing.previous[j];
 }
 
-// One combination by itself. Columns without a weight are not read: one that is
-// not finite does no harm there. What float32 cannot hold on the way is formed
-// in float64.
-PARAPET_HD float MixOne(const Rows& rows, const Mixing& mixing, int combination,
-                        int64_t j) {
-  const double* weights =
-      mixing.weights + combination * int64_t{mixing.columns};
-  float sum = 0;
-  for (int c = 0; c < mixing.columns; ++c) {
-    if (weights[c] == 0) continue;
-    sum = fmaf(mixing.coefficients[c * int64_t{mixing.stride} + combination],
-               InputAt(rows, mixing, c, j), sum);
-  }
-  sum *= mixing.factors[combination];
-  if (IsFinite(sum)) return sum;
-  double exact = 0;
-  for (int c = 0; c < mixing.columns; ++c) {
-    if (weights[c] == 0) continue;
-    exact += weights[c] * static_cast<double>(InputAt(rows, mixing, c, j));
-  }
-  return static_cast<float>(exact);
+PARAPET_HD float CenterAt(const Rows& rows, const Mixing& mixing, int64_t j) {
+  return mixing.center < 0 ? 0 : InputAt(rows, mixing, mixing.center, j);
 }
 
-// A fused multiply-add of a column to kGroup combinations at once.
+// One combination by itself, less the center.
+PARAPET_HD float MixOne(const Rows& rows, const Mixing& mixing, int combination,
+                        int64_t j, float center) {
+  const float* coefficients = mixing.coefficients + combination;
+  float sum = 0;
+  for (int c = 0; c < mixing.columns; ++c) {
+    const float coefficient = coefficients[c * int64_t{mixing.stride}];
+    if (coefficient == 0) continue;
+    sum = fmaf(coefficient, InputAt(rows, mixing, c, j) - center, sum);
+  }
+  return sum;
+}
+
+// The same in float64, rounded once and not a difference: for what float32
+// cannot hold on the way. Columns without a weight are not read: one that is
+// not finite does no harm there.
+PARAPET_HD float MixOneInFloat64(const Rows& rows, const Mixing& mixing,
+                                 int combination, int64_t j) {
+  const double* weights =
+      mixing.weights + combination * int64_t{mixing.columns};
+  double sum = 0;
+  for (int c = 0; c < mixing.columns; ++c) {
+    if (weights[c] == 0) continue;
+    sum += weights[c] * static_cast<double>(InputAt(rows, mixing, c, j));
+  }
+  return static_cast<float>(sum);
+}
+
+// A fused multiply-add of a column to N combinations at once.
 template <int N>
 PARAPET_HD void AddColumn(const float* coefficients, float x,
                           float (&sums)[N]) {

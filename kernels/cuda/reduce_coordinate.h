@@ -48,10 +48,12 @@ inline constexpr int kMostInRegisters = 64;
 // see Columns in kernels/cpu/columns.h.
 inline constexpr int kMostSummedInOrder = 256;
 
-// Writes one coordinate's result; NaN and infinity become 0 and count.
-PARAPET_HD void Finish(const ReduceTask& task, int64_t j, double result) {
+// Writes one coordinate's result, and the center that it is a difference from;
+// NaN and infinity become 0 and count.
+PARAPET_HD void Finish(const ReduceTask& task, int64_t j, double result,
+                       float center = 0) {
   // + 0.0 makes -0 into +0.
-  auto value = static_cast<float>(result + 0.0);
+  float value = static_cast<float>(result + 0.0) + center;
   if (!IsFinite(value)) {
     value = 0;
     CountBadCoordinate(task.report, task.first + j);
@@ -198,38 +200,37 @@ PARAPET_HD int LoadValues(const ReduceTask& task, const InlineRows& rows,
 }
 
 // The same with combinations of the rows, of which none is left out. `column`:
-// room for N values of this thread.
+// room for N values of this thread. Sets the center that they are differences
+// from.
 template <int N>
-PARAPET_HD int MixValues(const ReduceTask& task, int64_t j,
-                         const Column& column, float (&v)[N]) {
+PARAPET_HD void MixValues(const ReduceTask& task, int64_t j,
+                          const Column& column, float (&v)[N], float* center) {
   const Mixing& mixing = task.mixing;
+  const float c = CenterAt(task.rows, mixing, j);
   PARAPET_UNROLL
   for (int r = 0; r < N; ++r) v[r] = 0;
   PARAPET_UNROLL_BY(1)
-  for (int c = 0; c < mixing.columns; ++c) {
-    AddColumn(mixing.coefficients + c * int64_t{mixing.stride},
-              InputAt(task.rows, mixing, c, j), v);
+  for (int k = 0; k < mixing.columns; ++k) {
+    AddColumn(mixing.coefficients + k * int64_t{mixing.stride},
+              InputAt(task.rows, mixing, k, j) - c, v);
   }
   float probe = 0;  // stays 0, or becomes NaN
   PARAPET_UNROLL
+  for (int r = 0; r < N; ++r) probe += r < task.values ? v[r] * 0 : 0;
+  *center = c;
+  if (!(probe == 0)) {
+    *center = 0;
+    PARAPET_UNROLL_BY(1)
+    for (int r = 0; r < task.values; ++r)
+      column[r] = MixOneInFloat64(task.rows, mixing, r, j);
+    PARAPET_UNROLL
+    for (int r = 0; r < N; ++r) v[r] = column[r];
+  }
+  PARAPET_UNROLL
   for (int r = 0; r < N; ++r) {
-    v[r] *= mixing.factors[r];
-    if (r < task.values) {
-      probe += v[r] * 0;
-    } else {
+    if (r >= task.values)
       v[r] = (r - task.values) % 2 == 0 ? Infinity() : -Infinity();
-    }
   }
-  if (probe == 0) return task.values;
-  PARAPET_UNROLL
-  for (int r = 0; r < N; ++r) column[r] = v[r];
-  PARAPET_UNROLL_BY(1)
-  for (int r = 0; r < task.values; ++r) {
-    if (!IsFinite(column[r])) column[r] = MixOne(task.rows, mixing, r, j);
-  }
-  PARAPET_UNROLL
-  for (int r = 0; r < N; ++r) v[r] = column[r];
-  return task.values;
 }
 
 // The median in the middle of N sorted values, of which `kept` are not
@@ -244,17 +245,19 @@ PARAPET_HD double MiddleOf(const float (&sorted)[N], int kept) {
 // What becomes of N values, `kept` of them in the middle once they are sorted.
 template <int N, bool kMedian>
 PARAPET_HD void FinishValues(const ReduceTask& task, int64_t j, int kept,
-                             const Column& column, float (&v)[N]) {
+                             const Column& column, float (&v)[N],
+                             float center = 0) {
   Sort(v);
   if constexpr (kMedian) {
-    Finish(task, j, MiddleOf(v, kept));
+    Finish(task, j, MiddleOf(v, kept), center);
   } else {
     PARAPET_UNROLL
     for (int r = 0; r < N; ++r) column[r] = v[r];
     const int below = (N - kept) / 2;
     Finish(task, j,
            ResultOf(task.op, {&column[below], column.stride}, kept,
-                    Tolerated(task, kept), task.scale));
+                    Tolerated(task, kept), task.scale),
+           center);
   }
 }
 
@@ -276,9 +279,9 @@ PARAPET_HD void OrderedAt(const ReduceTask& task, const InlineRows& rows,
 template <int N, bool kMedian>
 PARAPET_HD void MixedAt(const ReduceTask& task, int64_t j,
                         const Column& column) {
-  float v[N];
-  const int kept = MixValues(task, j, column, v);
-  FinishValues<N, kMedian>(task, j, kept, column, v);
+  float v[N], center;
+  MixValues(task, j, column, v, &center);
+  FinishValues<N, kMedian>(task, j, task.values, column, v, center);
 }
 
 }  // namespace parapet::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/reduce_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace parapet::cuda {
@@ -77,8 +78,8 @@ void ReducePlan::PlanMixed(const ReduceSpecification& specification) {
   task_.leaves_out = false;
   task_.values = specification.mixed_rows;
   ReadUsedColumns(specification);
-  const bool one = specification.mixed_rows == 1 &&
-                   specification.op != Operation::kSignVote;
+  const bool one =
+      specification.mixed_rows == 1 && specification.op != Operation::kSignVote;
   if (specification.op == Operation::kMean || one) {
     PlanSum(specification);
   } else if (!IsSelection(specification)) {
@@ -131,28 +132,34 @@ void ReducePlan::PlanCombinations(const ReduceSpecification& specification) {
   const size_t columns = columns_.size();
   const int stride = PlacesFor(rows);
   coefficients_.assign(columns * static_cast<size_t>(stride), 0);
-  factors_.assign(static_cast<size_t>(stride), 1);
   for (int r = 0; r < rows; ++r) {
-    double first = 0;
-    bool equal = true;
-    for (int c : columns_) {
-      const double weight = WeightsOf(specification, r)[c];
-      weights_.push_back(weight);
-      if (weight == 0) continue;
-      if (first == 0) first = weight;
-      equal = equal && weight == first;
-    }
-    equal = equal && first != 0;
-    if (equal) factors_[r] = static_cast<float>(first);
     for (size_t k = 0; k < columns; ++k) {
-      const double weight = weights_[r * columns + k];
-      if (weight == 0) continue;
-      coefficients_[k * stride + r] = equal ? 1 : static_cast<float>(weight);
+      const double weight = WeightsOf(specification, r)[columns_[k]];
+      weights_.push_back(weight);
+      coefficients_[k * stride + r] = static_cast<float>(weight);
     }
   }
   task_.mixing.combinations = rows;
   task_.mixing.columns = static_cast<int>(columns);
   task_.mixing.stride = stride;
+  if (specification.op != Operation::kSignVote) task_.mixing.center = Center();
+}
+
+// The column that is in most combinations, the first of equals; -1 if the
+// weights of one do not add up to 1, but for their rounding.
+int ReducePlan::Center() const {
+  const size_t columns = columns_.size();
+  std::vector<int> used(columns);
+  for (size_t first = 0; first < weights_.size(); first += columns) {
+    double sum = 0;
+    for (size_t k = 0; k < columns; ++k) {
+      sum += weights_[first + k];
+      used[k] += weights_[first + k] != 0;
+    }
+    if (!(std::abs(sum - 1) < 1e-12)) return -1;
+  }
+  const auto most = std::max_element(used.begin(), used.end());
+  return most == used.end() ? -1 : static_cast<int>(most - used.begin());
 }
 
 std::vector<RowEntry> ReducePlan::EntriesFor(int64_t row_stride) const {
@@ -163,15 +170,13 @@ std::vector<RowEntry> ReducePlan::EntriesFor(int64_t row_stride) const {
 }
 
 int64_t ReducePlan::header_bytes() const {
-  return PartBytes(entries_) + PartBytes(weights_) + PartBytes(coefficients_) +
-         PartBytes(factors_);
+  return PartBytes(entries_) + PartBytes(weights_) + PartBytes(coefficients_);
 }
 
 void ReducePlan::WriteHeader(int64_t row_stride, std::byte* header) const {
   header = Put(EntriesFor(row_stride), header);
   header = Put(weights_, header);
-  header = Put(coefficients_, header);
-  Put(factors_, header);
+  Put(coefficients_, header);
 }
 
 ReduceTask ReducePlan::TaskOf(const std::byte* header,
@@ -186,8 +191,6 @@ ReduceTask ReducePlan::TaskOf(const std::byte* header,
   task.mixing.weights = reinterpret_cast<const double*>(at);
   at += PartBytes(weights_);
   task.mixing.coefficients = reinterpret_cast<const float*>(at);
-  at += PartBytes(coefficients_);
-  task.mixing.factors = reinterpret_cast<const float*>(at);
   return task;
 }
 

@@ -61,6 +61,7 @@ class ReducePlan {
   bool IsSelection(const ReduceSpecification& specification);
   void PlanSum(const ReduceSpecification& specification);
   void PlanCombinations(const ReduceSpecification& specification);
+  int Center() const;
   void AddEntry(const ReduceSpecification& specification, int slot,
                 double weight);
 
@@ -70,7 +71,7 @@ class ReducePlan {
   std::vector<RowEntry> entries_;
   bool reads_previous_ = false;
   std::vector<int> columns_;  // of the mixing that are used
-  std::vector<float> coefficients_, factors_;
+  std::vector<float> coefficients_;
   std::vector<double> weights_;
 };
 

@@ -25,6 +25,10 @@ __global__ void __launch_bounds__(256)
     __syncthreads();
     LoadPhase(task, tile, thread, threads);
     __syncthreads();
+    if (task.mixing.combinations > 0) {
+      MixAgainPhase(task, tile, thread, threads);
+      __syncthreads();
+    }
     for (int p = 1; p < task.values; p *= 2) {
       for (int k = p; k >= 1; k /= 2) {
         SortPhase(task, tile, p, k, thread, threads);

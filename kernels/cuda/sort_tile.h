@@ -34,8 +34,12 @@ PARAPET_HD float TileValue(const ReduceTask& task, const SortTile& tile,
                            int row, int lane) {
   const int64_t j = tile.begin + lane;
   if (j >= task.elements) return Infinity();
-  if (task.mixing.combinations > 0)
-    return MixOne(task.rows, task.mixing, row, j);
+  if (task.mixing.combinations > 0) {
+    const float mixed = MixOne(task.rows, task.mixing, row, j,
+                               CenterAt(task.rows, task.mixing, j));
+    if (!IsFinite(mixed)) AddTo(tile.kept + lane, -1);
+    return mixed;
+  }
   const float x = ValueAt(task.rows, row, j);
   if (!task.leaves_out || IsFinite(x)) return x;
   AddTo(tile.kept + lane, -1);
@@ -51,6 +55,24 @@ PARAPET_HD void LoadPhase(const ReduceTask& task, const SortTile& tile,
                               static_cast<int>(i % tile.lanes));
     tile.sorted[i] = x;
     if (tile.unsorted != nullptr) tile.unsorted[i] = x;
+  }
+}
+
+// Of combinations: a lane in which one is not finite is done again in float64.
+PARAPET_HD bool IsMixedAgain(const ReduceTask& task, const SortTile& tile,
+                             int lane) {
+  return task.mixing.combinations > 0 && tile.kept[lane] != task.values;
+}
+PARAPET_HD void MixAgainPhase(const ReduceTask& task, const SortTile& tile,
+                              int thread, int threads) {
+  const int64_t size = int64_t{task.values} * tile.lanes;
+  for (int64_t i = thread; i < size; i += threads) {
+    const auto lane = static_cast<int>(i % tile.lanes);
+    const auto row = static_cast<int>(i / tile.lanes);
+    if (!IsMixedAgain(task, tile, lane)) continue;
+    tile.sorted[i] =
+        MixOneInFloat64(task.rows, task.mixing, row, tile.begin + lane);
+    if (tile.unsorted != nullptr) tile.unsorted[i] = tile.sorted[i];
   }
 }
 
@@ -91,22 +113,28 @@ PARAPET_HD double TrimmedInRowOrder(const Column& sorted, const Column& rows,
   return sum / (kept - 2 * f);
 }
 
+PARAPET_HD void FinishLane(const ReduceTask& task, const SortTile& tile,
+                           int lane) {
+  const int64_t j = tile.begin + lane;
+  const int kept = task.leaves_out ? tile.kept[lane] : task.values;
+  if (task.leaves_out && TooFew(task, kept))
+    return Finish(task, j, NotANumber());
+  const int f = Tolerated(task, kept);
+  const Column sorted = {tile.sorted + lane, tile.lanes};
+  const double result =
+      SumsInRowOrder(task.op, kept)
+          ? TrimmedInRowOrder(sorted, {tile.unsorted + lane, tile.lanes},
+                              task.values, kept, f)
+          : ResultOf(task.op, sorted, kept, f, task.scale);
+  Finish(
+      task, j, result,
+      IsMixedAgain(task, tile, lane) ? 0 : CenterAt(task.rows, task.mixing, j));
+}
+
 PARAPET_HD void FinishPhase(const ReduceTask& task, const SortTile& tile,
                             int thread, int threads) {
   for (int l = thread; l < tile.lanes; l += threads) {
-    const int64_t j = tile.begin + l;
-    if (j >= task.elements) return;
-    const int kept = tile.kept[l], f = Tolerated(task, kept);
-    const Column sorted = {tile.sorted + l, tile.lanes};
-    if (task.leaves_out && TooFew(task, kept)) {
-      Finish(task, j, NotANumber());
-    } else if (SumsInRowOrder(task.op, kept)) {
-      Finish(task, j,
-             TrimmedInRowOrder(sorted, {tile.unsorted + l, tile.lanes},
-                               task.values, kept, f));
-    } else {
-      Finish(task, j, ResultOf(task.op, sorted, kept, f, task.scale));
-    }
+    if (tile.begin + l < task.elements) FinishLane(task, tile, l);
   }
 }
 

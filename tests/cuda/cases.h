@@ -24,7 +24,9 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
   }
-  int Below(int n) { return static_cast<int>(Next() % static_cast<uint64_t>(n)); }
+  int Below(int n) {
+    return static_cast<int>(Next() % static_cast<uint64_t>(n));
+  }
   // In [-1, 1).
   double Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-52 - 1; }
 
@@ -41,13 +43,13 @@ struct ReduceCase {
   Mix mix = Mix::kNone;
   int combinations = 0;  // where rows are mixed
   Stored stored = Stored::kFloat32;
-  double scale = 1;      // of the rows
+  double scale = 1;  // of the rows
   int64_t elements = 1;
   bool bad_values = false;  // NaN and infinities in some rows
   bool ties = false;        // few different values
   bool huge = false;        // combinations overflow float32 on the way
   bool previous = true;
-  int optimizer = -1;    // an Optimizer, or no step
+  int optimizer = -1;  // an Optimizer, or no step
   Stored published = Stored::kFloat32;
   uint64_t seed = 1;
 
@@ -98,7 +100,8 @@ inline std::vector<float> RandomFloats(int64_t count, Random& random) {
   return values;
 }
 
-// Weights that sum to 1, of a column in two. `previous`: its column may have one.
+// Weights that sum to 1, of a column in two. `previous`: its column may have
+// one.
 inline void RandomCombination(const ReduceCase& c, Random& random,
                               double* weights) {
   double sum = 0;
@@ -287,7 +290,8 @@ inline std::vector<DistanceCase> AllDistanceCases() {
   std::vector<DistanceCase> cases;
   uint64_t seed = 1;
   for (int rows : {1, 2, 3, 6, 7, 8, 16, 17, 18, 19, 30, 31, 33, 64, 65}) {
-    for (int64_t elements : {int64_t{1}, int64_t{15}, int64_t{257}, int64_t{1500}}) {
+    for (int64_t elements :
+         {int64_t{1}, int64_t{15}, int64_t{257}, int64_t{1500}}) {
       DistanceCase c;
       c.rows = rows;
       c.elements = elements;

@@ -11,8 +11,9 @@
 #include "kernels/cuda/sort_tile.h"
 
 // The GPU's kernels, run by the CPU thread by thread: the same functions in the
-// same order, with the same shapes. Memory of a block is allocated anew for each
-// block, to the byte, so that the address sanitizer sees what is out of it.
+// same order, with the same shapes. Memory of a block is allocated anew for
+// each block, to the byte, so that the address sanitizer sees what is out of
+// it.
 namespace parapet::cuda::host {
 
 // The order in which the threads of a block do a phase: results must not depend
@@ -64,9 +65,13 @@ inline void RunTile(const ReduceTask& task, int lanes, int threads,
                          kept.data(), lanes, begin};
   RunPhase(threads, [&](int t) { ClearPhase(task, tile, t, threads); });
   RunPhase(threads, [&](int t) { LoadPhase(task, tile, t, threads); });
+  RunPhase(threads, [&](int t) {
+    if (task.mixing.combinations > 0) MixAgainPhase(task, tile, t, threads);
+  });
   for (int p = 1; p < task.values; p *= 2) {
     for (int k = p; k >= 1; k /= 2)
-      RunPhase(threads, [&](int t) { SortPhase(task, tile, p, k, t, threads); });
+      RunPhase(threads,
+               [&](int t) { SortPhase(task, tile, p, k, t, threads); });
   }
   RunPhase(threads, [&](int t) { FinishPhase(task, tile, t, threads); });
 }

@@ -85,21 +85,24 @@ inline Expected ExpectedOfRows(const ReduceCase& c, const ReduceData& data,
 inline Expected ExpectedOfMixed(const ReduceCase& c, const ReduceData& data,
                                 int64_t j) {
   std::vector<double> values;
-  double largest = 0;
+  double largest = 0;  // sum of what is added up
   for (int r = 0; r < c.combinations; ++r) {
     const double* weights = &data.mixing[static_cast<size_t>(r) * (c.rows + 2)];
-    double sum = 0;
+    double sum = 0, of_sizes = 0;
     for (int k = 0; k <= c.rows; ++k) {
       if (weights[k] == 0 || (k == c.rows && !c.previous)) continue;
       const double x = k < c.rows ? data.Value(c, k, j)
                                   : static_cast<double>(data.previous[j]);
       sum += weights[k] * x;
-      largest = std::max(largest, std::abs(weights[k] * x));
+      of_sizes += std::abs(weights[k] * x);
     }
     values.push_back(sum);
+    largest = std::max(largest, of_sizes);
   }
+  // Weights, differences from a center (which is as large as they may be), the
+  // sum's terms and the result are rounded to float32.
   return {ApplyOperation(c.op, values, c.f, data.specification.scale),
-          largest * (c.rows + 4) * 0x1p-23, false};
+          largest * (c.rows + 8) * 0x1p-23, false};
 }
 
 inline Expected ExpectedAt(const ReduceCase& c, const ReduceData& data,
@@ -108,18 +111,21 @@ inline Expected ExpectedAt(const ReduceCase& c, const ReduceData& data,
                              : ExpectedOfMixed(c, data, j);
 }
 
-// Whether float32 decides as float64 does: where a value is near another choice,
-// a mean of the nearest is far from it, and so is the sign of a sum near 0.
+// Whether float32 decides as float64 does: where a value is near another
+// choice, a mean of the nearest is far from it, and so is the sign of a sum
+// near 0.
 inline bool IsDecided(const ReduceCase& c) {
-  const bool choosy = c.op == Operation::kMeamed || c.op == Operation::kPhocas ||
+  const bool choosy = c.op == Operation::kMeamed ||
+                      c.op == Operation::kPhocas ||
                       c.op == Operation::kSignVote;
   return !choosy || ((c.mix == Mix::kNone || c.mix == Mix::kSelection) &&
                      DividesExactly(c.scale));
 }
 
 // Of vectors a, b (rows, previous, zero) over one leaf.
-inline Expected ExpectedDistance(const DistanceCase& c, const DistanceData& data,
-                                 int64_t leaf, int a, int b) {
+inline Expected ExpectedDistance(const DistanceCase& c,
+                                 const DistanceData& data, int64_t leaf, int a,
+                                 int b) {
   const auto value = [&](int vector, int64_t j) -> double {
     if (vector < c.rows) {
       return static_cast<double>(
