@@ -160,7 +160,7 @@ class MixedReducer : public TileReducer {
 
   const std::vector<Row> rows_;
   FloatRows floats_;
-  Mixer mixer_;
+  const Mixer mixer_;
   const Columns columns_;
   std::vector<float> tile_, rest_;
   std::vector<const uint8_t*> at_, mixed_;
