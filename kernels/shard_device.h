@@ -27,9 +27,9 @@ class KeptRows {
 // operations. And the host's: rows as they were received, at any address, and
 // what is published.
 //
-// Thread-safe: calls on different chunks may run at once. A call returns when it
-// is done. Errors are those of the hardware, in words; what a failed call was to
-// write then holds anything.
+// Thread-safe: calls on different chunks may run at once. A call returns when
+// it is done. Errors are those of the hardware, in words; what a failed call
+// was to write then holds anything.
 class ShardDevice {
  public:
   virtual ~ShardDevice() = default;
@@ -54,9 +54,11 @@ class ShardDevice {
   // null) holds, by their address, are not read there again. `previous`, if not
   // null, and `aggregate` are in device memory; `previous` becomes the
   // aggregate.
-  virtual absl::StatusOr<ReduceReport> Reduce(
-      const ReduceSpec& spec, absl::Span<const Row> rows, const KeptRows* kept,
-      float* previous, int64_t elements, float* aggregate) const = 0;
+  virtual absl::StatusOr<ReduceReport> Reduce(const ReduceSpec& spec,
+                                              absl::Span<const Row> rows,
+                                              const KeptRows* kept,
+                                              float* previous, int64_t elements,
+                                              float* aggregate) const = 0;
 
   // The same, then Step.
   virtual absl::StatusOr<ReduceReport> ReduceStep(
