@@ -96,7 +96,7 @@ class Store {
   }
 
   Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
-        DType wire, std::unique_ptr<ShardDevice> own, const ShardDevice& device,
+        DType wire, std::unique_ptr<ShardDevice> own, const ShardDevice* device,
         bool keeps_previous);
 
   // All memory that stays; moments and the previous aggregate are 0.
