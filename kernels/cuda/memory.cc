@@ -1,0 +1,20 @@
+#include "kernels/cuda/memory.h"
+
+namespace parapet::cuda {
+
+CudaResult DeviceMemory::Allocate(size_t bytes, void** data) {
+  PARAPET_CUDA_TRY(cudaMalloc(data, bytes));
+  return {};
+}
+
+void DeviceMemory::Free(void* data) { PARAPET_CUDA_REPORT(cudaFree(data)); }
+
+CudaResult PinnedMemory::Allocate(size_t bytes, void** data) {
+  // Portable: whichever GPU is the current one of the thread that copies.
+  PARAPET_CUDA_TRY(cudaHostAlloc(data, bytes, cudaHostAllocPortable));
+  return {};
+}
+
+void PinnedMemory::Free(void* data) { PARAPET_CUDA_REPORT(cudaFreeHost(data)); }
+
+}  // namespace parapet::cuda
