@@ -17,11 +17,19 @@ namespace {
 // What a multiprocessor holds of 256 threads, twice: enough to fill the GPU.
 constexpr int64_t kBlocksEach = 16;
 
+CudaResult ReadCublasVersion(std::array<int, 3>* version) {
+  PARAPET_CUDA_TRY(cublasGetProperty(MAJOR_VERSION, &(*version)[0]));
+  PARAPET_CUDA_TRY(cublasGetProperty(MINOR_VERSION, &(*version)[1]));
+  PARAPET_CUDA_TRY(cublasGetProperty(PATCH_LEVEL, &(*version)[2]));
+  return {};
+}
+
 std::string CublasName() {
-  const int version = CUBLAS_VERSION;
-  return "cuBLAS " + std::to_string(version / 10000) + "." +
-         std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
+  std::array<int, 3> version{};
+  const CudaResult read = ReadCublasVersion(&version);
+  if (!read.ok()) return read.words();
+  return "cuBLAS " + std::to_string(version[0]) + "." +
+         std::to_string(version[1]) + "." + std::to_string(version[2]);
 }
 
 class Blas {
@@ -77,10 +85,6 @@ class GpuNn : public Nn {
     return {};
   }
 
-  std::string name() const override {
-    return Describe(gpu_) + ", " + CublasName() +
-           (convolutions_ ? ", " + convolutions_->name() : "");
-  }
   bool has_convolutions() const override { return convolutions_ != nullptr; }
   const std::string& failure() const override { return failure_; }
 
@@ -257,6 +261,16 @@ class GpuNn : public Nn {
 };
 
 }  // namespace
+
+std::string NnFingerprint(int index) {
+  const Choice choice = ChooseGpu(AskDriver(), index);
+  if (!choice.found) return choice.why;
+  const GpuFacts& gpu = choice.gpu;
+  const std::string convolutions = ConvolutionsName();
+  return gpu.name + " (" + std::to_string(gpu.major) + "." +
+         std::to_string(gpu.minor) + "), " + CublasName() +
+         (convolutions.empty() ? "" : ", " + convolutions);
+}
 
 std::unique_ptr<Nn> MakeNn(int index, std::string* why) {
   const Choice choice = ChooseGpu(AskDriver(), index);

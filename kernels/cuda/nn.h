@@ -38,9 +38,6 @@ class Nn {
 
   virtual ~Nn() = default;
 
-  // E.g. "cuda:0 (NVIDIA H200, compute capability 9.0, 139.7 GiB), cuBLAS
-  // 13.0.2, cuDNN 9.13.0".
-  virtual std::string name() const = 0;
   // Whether there is a library for convolutions. Otherwise they are a failure.
   virtual bool has_convolutions() const = 0;
   virtual const std::string& failure() const = 0;
@@ -98,6 +95,10 @@ class Nn {
                                         const float* weight,
                                         float* in_gradient) = 0;
 };
+
+// What decides the bits of a GPU's results: its kind, and the versions of the
+// libraries. E.g. "NVIDIA H200 (9.0), cuBLAS 13.1.0, cuDNN 9.19.0".
+std::string NnFingerprint(int index);
 
 // The GPU `index` of this machine; null if it cannot be used, and *why becomes
 // the reason in words.

@@ -127,13 +127,6 @@ class CudnnConvolutions : public Convolutions {
     return {};
   }
 
-  std::string name() const override {
-    const size_t version = cudnnGetVersion();
-    return "cuDNN " + std::to_string(version / 10000) + "." +
-           std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
-  }
-
   CudaResult Forward(const ConvolutionSize& size, Number digits,
                      const float* in, const float* weight,
                      float* out) override {
@@ -213,6 +206,13 @@ class CudnnConvolutions : public Convolutions {
 
 }  // namespace
 
+std::string ConvolutionsName() {
+  const size_t version = cudnnGetVersion();
+  return "cuDNN " + std::to_string(version / 10000) + "." +
+         std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 CudaResult MakeConvolutions(cudaStream_t stream,
                             std::unique_ptr<Convolutions>* made) {
   auto convolutions = std::make_unique<CudnnConvolutions>();
@@ -226,6 +226,8 @@ CudaResult MakeConvolutions(cudaStream_t stream,
 #else
 
 namespace parapet::cuda {
+
+std::string ConvolutionsName() { return {}; }
 
 CudaResult MakeConvolutions(cudaStream_t stream,
                             std::unique_ptr<Convolutions>* made) {

@@ -14,8 +14,6 @@ namespace parapet::cuda {
 class Convolutions {
  public:
   virtual ~Convolutions() = default;
-  // E.g. "cuDNN 9.19.0".
-  virtual std::string name() const = 0;
   virtual CudaResult Forward(const ConvolutionSize& size, Number digits,
                              const float* in, const float* weight,
                              float* out) = 0;
@@ -26,6 +24,9 @@ class Convolutions {
                                    const float* out_gradient,
                                    const float* weight, float* in_gradient) = 0;
 };
+
+// E.g. "cuDNN 9.19.0"; empty in a build without it.
+std::string ConvolutionsName();
 
 // *made stays null in a build without cuDNN.
 CudaResult MakeConvolutions(cudaStream_t stream,

@@ -50,7 +50,6 @@ class HostNn : public Nn {
   size_t pending(Lane lane) const { return LaneOf(lane).size(); }
   void set_fail_at(int64_t submission) { options_.fail_at = submission; }
 
-  std::string name() const override { return "host"; }
   bool has_convolutions() const override { return options_.convolutions; }
   const std::string& failure() const override { return failure_; }
 

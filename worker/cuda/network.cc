@@ -103,11 +103,6 @@ absl::Status CudaNetwork::Reserve(int64_t batch, bool training) {
                               });
 }
 
-void CudaNetwork::Abandon() {
-  nn_->Drain();
-  for (Stage& stage : stages_) stage.sent = false;
-}
-
 void CudaNetwork::SendBatch(const Batch& batch) {
   const int64_t inputs = batch.count * input_.features();
   std::copy_n(batch.inputs, inputs, memory_.sent_inputs);
@@ -205,7 +200,7 @@ absl::StatusOr<PassResult> CudaNetwork::Train(const float* weights,
   PARAPET_RETURN_IF_ERROR(Reserve(batch.count, true));
   absl::StatusOr<PassResult> result =
       TrainReserved(weights, batch, gradient, hooks);
-  if (!result.ok()) Abandon();
+  if (!result.ok()) nn_->Drain();
   return result;
 }
 
@@ -229,7 +224,7 @@ absl::StatusOr<PassResult> CudaNetwork::Evaluate(const float* weights,
                       std::min(kEvaluateBatch, batch.count - at)};
     const absl::StatusOr<PassResult> part = EvaluateSlice(weights, slice);
     if (!part.ok()) {
-      Abandon();
+      nn_->Drain();
       return part;
     }
     sum.loss_sum += part->loss_sum;

@@ -54,9 +54,6 @@ class CudaNetwork : public Model {
   void AddLayers(cuda::Number number);
   absl::Status Reserve(int64_t batch, bool training);
   absl::Status Failure() const;
-  // After an error: nothing of the pass is left in the lanes, and nothing that
-  // it copied is relied on.
-  void Abandon();
 
   absl::StatusOr<PassResult> TrainReserved(const float* weights,
                                            const Batch& batch, float* gradient,
