@@ -5,7 +5,7 @@ namespace {
 
 constexpr auto kLastOp = rules::CoordinateOp::kSignVote;
 
-// Whether the operation has enough rows: see rules::ColumnReducer.
+// Whether the operation has enough rows: see ReduceSpec.
 bool EnoughRows(const DecisionMessage& m) {
   using Op = rules::CoordinateOp;
   switch (static_cast<Op>(m.op)) {

@@ -73,7 +73,7 @@ bool Lead::ReportMakesSense(const ReportIn& event,
   const auto n = static_cast<int>(m.workers.size());
   return known && std::is_sorted(m.workers.begin(), m.workers.end()) &&
          m.finite.size() == m.workers.size() &&
-         static_cast<int64_t>(m.sums->size()) == rules::PairCount(n);
+         static_cast<int64_t>(m.sums->size()) == PairCount(n);
 }
 
 void Lead::On(ReportIn& event) {

@@ -199,11 +199,9 @@ class ServerNode {
 
   // node_reduce.cc: the arithmetic.
   struct Work;
-  bool MeanOnly() const;
   std::vector<Row> RowsOf(const std::vector<Contribution>& contributions) const;
   std::shared_ptr<const rules::Plan> PlanFor(const Round::Reduce& work) const;
   void Run(Work& work) const;
-  ReduceReport RunMean(const Work& work, absl::Span<const Row> rows) const;
   ReduceReport RunPlan(const Work& work, absl::Span<const Row> rows) const;
   Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local,
                                const ReduceReport& report) const;

@@ -19,11 +19,6 @@ struct ServerNode::Work {
   ExactSum squares;
 };
 
-// A mean by itself has a kernel of its own, fused with the step.
-bool ServerNode::MeanOnly() const {
-  return chain_.links().size() == 1 && chain_.links()[0].name == "mean";
-}
-
 std::vector<Row> ServerNode::RowsOf(
     const std::vector<Contribution>& contributions) const {
   std::vector<Row> rows;
@@ -46,31 +41,17 @@ std::shared_ptr<const rules::Plan> ServerNode::PlanFor(
   return std::make_shared<const rules::Plan>(rules::MakePlan(chain_, facts));
 }
 
-ReduceReport ServerNode::RunMean(const Work& work,
-                                 absl::Span<const Row> rows) const {
-  const RoundFacts& facts = work.reduce.facts;
-  if (work.aggregate != nullptr)
-    return parts_.device->Reduce({}, rows, work.elements, work.aggregate);
-  return parts_.device->ReduceStep(
-      {}, rows, work.elements, config_.job.optimizer,
-      {facts.lr, facts.bias1, facts.bias2, 1}, work.target);
-}
-
 ReduceReport ServerNode::RunPlan(const Work& work,
                                  absl::Span<const Row> rows) const {
   const std::shared_ptr<const rules::Plan> plan = PlanFor(work.reduce);
-  const StepFacts facts = {work.reduce.facts.lr, work.reduce.facts.bias1,
-                           work.reduce.facts.bias2, 1};
+  const RoundFacts& facts = work.reduce.facts;
   ReduceReport report =
-      ReduceByPlan(*parts_.device, *plan, rows, work.elements, work.previous,
-                   [&](int64_t begin, int64_t count, const float* values) {
-                     if (work.aggregate != nullptr) {
-                       std::copy_n(values, count, work.aggregate + begin);
-                     } else {
-                       parts_.device->Step(config_.job.optimizer, facts, values,
-                                           count, Offset(work.target, begin));
-                     }
-                   });
+      work.aggregate != nullptr
+          ? ReduceByPlan(*parts_.device, *plan, rows, work.elements,
+                         work.previous, work.aggregate)
+          : StepByPlan(*parts_.device, *plan, rows, work.elements,
+                       work.previous, config_.job.optimizer,
+                       {facts.lr, facts.bias1, facts.bias2, 1}, work.target);
   // The lead accounts for a round that it decided to be bad.
   if (plan->bad && work.reduce.plan == nullptr) {
     report.bad_coordinates = work.elements;
@@ -82,8 +63,7 @@ ReduceReport ServerNode::RunPlan(const Work& work,
 void ServerNode::Run(Work& work) const {
   const absl::Time began =
       parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
-  const std::vector<Row> rows = RowsOf(work.reduce.rows);
-  work.report = MeanOnly() ? RunMean(work, rows) : RunPlan(work, rows);
+  work.report = RunPlan(work, RowsOf(work.reduce.rows));
   if (work.aggregate != nullptr) {
     std::vector<double> leaves((work.elements + map_.leaf_elements() - 1) /
                                map_.leaf_elements());

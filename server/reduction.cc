@@ -7,135 +7,44 @@
 #include "server/rules/apply_plan.h"
 
 namespace parapet {
-namespace {
-
-// Elements that are worked on at a time: a few dozen rows of them stay in the
-// second-level cache.
-constexpr int64_t kPiece = 4096;
-
-const std::byte* At(const Row& row, int64_t element) {
-  return static_cast<const std::byte*>(row.data) +
-         element * static_cast<int64_t>(SizeOf(row.dtype));
-}
-
-// Rows of wire numbers as float32, a piece at a time. Rows that are float32
-// already, and aligned, are not copied.
-class FloatRows {
- public:
-  FloatRows(const Device& device, absl::Span<const Row> rows, int64_t piece)
-      : device_(device), rows_(rows), floats_(rows.size()) {
-    for (const Row& row : rows) copies_.emplace_back(Fits(row) ? 0 : piece);
-  }
-
-  // Valid until the next call.
-  absl::Span<const float* const> Read(int64_t begin, int64_t count) {
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      const Row& row = rows_[i];
-      if (row.data == nullptr || Fits(row)) {
-        floats_[i] = row.data == nullptr
-                         ? nullptr
-                         : reinterpret_cast<const float*>(At(row, begin));
-        continue;
-      }
-      device_.Decode(At(row, begin), row.dtype, row.scale, count,
-                     copies_[i].data());
-      floats_[i] = copies_[i].data();
-    }
-    return floats_;
-  }
-
- private:
-  static bool Fits(const Row& row) {
-    return row.dtype == DType::kFloat32 && row.scale == 1 &&
-           reinterpret_cast<uintptr_t>(row.data) % alignof(float) == 0;
-  }
-
-  const Device& device_;
-  const absl::Span<const Row> rows_;
-  std::vector<std::vector<float>> copies_;
-  std::vector<const float*> floats_;
-};
-
-// `here` begins at element `begin` of the range.
-void Add(const rules::ApplyReport& here, int64_t begin, ReduceReport* all) {
-  if (!here.bad_values.empty()) {
-    all->bad_values.resize(here.bad_values.size());
-    for (size_t i = 0; i < here.bad_values.size(); ++i)
-      all->bad_values[i] += here.bad_values[i];
-  }
-  all->bad_coordinates += here.bad_coordinates;
-  if (here.first_bad >= 0 && all->first_bad < 0)
-    all->first_bad = begin + here.first_bad;
-}
-
-// Rows of weight 0 are not to be read.
-std::vector<Row> UsedRows(const rules::Plan& plan, absl::Span<const Row> rows) {
-  std::vector<Row> used(rows.begin(), rows.end());
-  for (size_t c = 0; c < used.size() && plan.mixes; ++c) {
-    bool any = false;
-    for (int r = 0; r < plan.mixing.rows; ++r)
-      any = any || plan.mixing.at(r, static_cast<int>(c)) != 0;
-    if (!any || plan.bad) used[c].data = nullptr;
-  }
-  return used;
-}
-
-}  // namespace
 
 ReduceReport ReduceByPlan(const Device& device, const rules::Plan& plan,
                           absl::Span<const Row> rows, int64_t elements,
-                          float* previous, const TakeAggregate& take) {
-  ReduceReport report;
-  const std::vector<Row> used = UsedRows(plan, rows);
-  FloatRows floats(device, used, kPiece);
-  std::vector<double> samples;
-  for (const Row& row : rows) samples.push_back(row.weight);
-  std::vector<float> values(kPiece);
-  for (int64_t begin = 0; begin < elements; begin += kPiece) {
-    const int64_t count = std::min(kPiece, elements - begin);
-    rules::Shard shard;
-    shard.rows = floats.Read(begin, count);
-    shard.samples = samples;
-    shard.prev = previous == nullptr ? nullptr : previous + begin;
-    shard.elements = count;
-    Add(rules::ApplyPlan(plan, shard, values.data()), begin, &report);
-    if (previous != nullptr)
-      std::copy_n(values.data(), count, previous + begin);
-    take(begin, count, values.data());
-  }
+                          float* previous, float* aggregate) {
+  const rules::PlanReduction reduction(plan, rows);
+  ReduceReport report = device.Reduce(reduction.spec, reduction.rows, previous,
+                                      elements, aggregate);
+  if (previous != nullptr) std::copy_n(aggregate, elements, previous);
   return report;
 }
 
-StepTarget Offset(const StepTarget& target, int64_t element) {
-  StepTarget at = target;
-  at.in += element;
-  at.out += element;
-  if (at.moment1 != nullptr) at.moment1 += element;
-  if (at.moment2 != nullptr) at.moment2 += element;
-  if (at.publish != nullptr) {
-    at.publish = static_cast<std::byte*>(at.publish) +
-                 element * static_cast<int64_t>(SizeOf(at.publish_dtype));
-  }
-  return at;
+ReduceReport StepByPlan(const Device& device, const rules::Plan& plan,
+                        absl::Span<const Row> rows, int64_t elements,
+                        float* previous, const OptimizerConfig& optimizer,
+                        const StepFacts& facts, const StepTarget& target) {
+  const rules::PlanReduction reduction(plan, rows);
+  return device.ReduceStep(reduction.spec, reduction.rows, previous, elements,
+                           optimizer, facts, target);
 }
 
 std::vector<LeafSums> MeasureLeaves(const Device& device,
                                     absl::Span<const Row> rows,
                                     const float* previous, int64_t elements,
                                     int64_t leaf) {
-  const auto n = static_cast<int>(rows.size());
-  FloatRows floats(device, rows, std::min(leaf, elements));
-  std::vector<LeafSums> leaves;
-  for (int64_t begin = 0; begin < elements; begin += leaf) {
-    const int64_t count = std::min(leaf, elements - begin);
-    LeafSums& sums = leaves.emplace_back();
-    sums.sums.resize(rules::PairCount(n));
-    sums.finite.assign(rows.size(), 1);
-    rules::LeafDistances(floats.Read(begin, count),
-                         previous == nullptr ? nullptr : previous + begin,
-                         count, sums.sums.data(), sums.finite.data());
+  const auto pairs = PairCount(static_cast<int>(rows.size()));
+  const auto leaves = (elements + leaf - 1) / leaf;
+  std::vector<double> sums(leaves * pairs);
+  std::vector<uint8_t> finite(leaves * rows.size());
+  device.Distances(rows, previous, elements, leaf, sums.data(), finite.data());
+  std::vector<LeafSums> measured;
+  auto sum = sums.begin();
+  auto flag = finite.begin();
+  for (int64_t i = 0; i < leaves; ++i) {
+    measured.push_back({{sum, sum + pairs}, {flag, flag + rows.size()}});
+    sum += pairs;
+    flag += static_cast<ptrdiff_t>(rows.size());
   }
-  return leaves;
+  return measured;
 }
 
 ShardDistances::ShardDistances(std::vector<uint32_t> workers)

@@ -2,7 +2,6 @@
 #define PARAPET_SERVER_REDUCTION_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -13,24 +12,22 @@
 
 namespace parapet {
 
-// Takes a part of an aggregate: values of the elements [begin, begin + count)
-// of the range. Parts come in order, without gap.
-using TakeAggregate =
-    std::function<void(int64_t begin, int64_t count, const float* values)>;
-
 // A plan over the rows of a chunk as received: one row for each of
 // plan.workers, in that order; those that the plan does not use are not read.
 // The weights of the rows count where the plan says so. `previous`, if not
-// null, is the aggregate of the round before and becomes this one. Works in
-// pieces that stay in the cache, whose size changes no bit. Thread-safe.
+// null, is the aggregate of the round before and becomes this one.
+//
+// ReduceByPlan writes the aggregate; StepByPlan takes the optimizer step with
+// it.
 ReduceReport ReduceByPlan(const Device& device, const rules::Plan& plan,
                           absl::Span<const Row> rows, int64_t elements,
-                          float* previous, const TakeAggregate& take);
+                          float* previous, float* aggregate);
+ReduceReport StepByPlan(const Device& device, const rules::Plan& plan,
+                        absl::Span<const Row> rows, int64_t elements,
+                        float* previous, const OptimizerConfig& optimizer,
+                        const StepFacts& facts, const StepTarget& target);
 
-// The same target from an element on.
-StepTarget Offset(const StepTarget& target, int64_t element);
-
-// Squared distances within each leaf of a chunk, see rules::LeafDistances.
+// Squared distances within each leaf of a chunk, see Device::Distances.
 struct LeafSums {
   std::vector<double> sums;
   std::vector<uint8_t> finite;

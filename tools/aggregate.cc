@@ -99,7 +99,8 @@ LocalOutcome Compute(const Chain& chain, const Flags& flags,
   std::vector<const float*> rows;
   for (int64_t i = 0; i < inputs.n(); ++i)
     rows.push_back(&inputs.rows.values[i * inputs.d()]);
-  rules::LocalRound round{rows, inputs.d()};
+  const std::unique_ptr<Device> device = MakeCpuDevice();
+  rules::LocalRound round{device.get(), rows, inputs.d()};
   round.prev = inputs.prev.empty() ? nullptr : inputs.prev.data();
   round.f = flags.byzantine;
   round.shards = flags.shards;
@@ -111,7 +112,7 @@ LocalOutcome Compute(const Chain& chain, const Flags& flags,
 void NameLeftOut(const LocalOutcome& outcome, std::ostream& err) {
   for (const rules::LeftOut& one : outcome.plan.left_out)
     err << "row " << one.worker << " is left out: it " << one.why << "\n";
-  const rules::ApplyReport& report = outcome.report;
+  const ReduceReport& report = outcome.report;
   for (size_t i = 0; i < report.bad_values.size(); ++i) {
     if (report.bad_values[i] == 0) continue;
     err << "row " << i << " is left out at " << report.bad_values[i]

@@ -40,7 +40,7 @@ struct Flags {
   bool json = false;
 };
 
-struct Row {
+struct Measured {
   std::string rule;
   int n = 0;
   int64_t d = 0;
@@ -110,7 +110,8 @@ double MemcpySeconds(const Gradients& gradients, int threads) {
 absl::StatusOr<double> RuleSeconds(const Chain& chain,
                                    const Gradients& gradients, int f,
                                    int threads) {
-  rules::LocalRound round{gradients.rows(), gradients.d()};
+  const std::unique_ptr<Device> device = MakeCpuDevice();
+  rules::LocalRound round{device.get(), gradients.rows(), gradients.d()};
   round.f = f;
   round.shards = threads;
   round.shuffle = rules::SecretShuffle(1, 0);
@@ -171,7 +172,7 @@ class Bench {
   }
 
   void RunChain(const Chain& chain, const Gradients& gradients, int f) {
-    const Row row{chain.text(), gradients.n(), gradients.d(), f, 0};
+    const Measured row{chain.text(), gradients.n(), gradients.d(), f, 0};
     absl::Status allowed = chain.CheckJob(row.n, f);
     if (!allowed.ok()) return LeaveOut(row, allowed);
     const absl::StatusOr<double> seconds =
@@ -181,7 +182,7 @@ class Bench {
     Report({row.rule, row.n, row.d, f, *seconds}, gradients.bytes());
   }
 
-  void LeaveOut(const Row& row, const absl::Status& why) const {
+  void LeaveOut(const Measured& row, const absl::Status& why) const {
     std::fprintf(stderr, "%s at n=%d is left out: %s\n", row.rule.c_str(),
                  row.n, std::string(why.message()).c_str());
   }
@@ -196,7 +197,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  void Report(const Row& row, double bytes) {
+  void Report(const Measured& row, double bytes) {
     const double speed = bytes / row.seconds / 1e9;
     all_.push_back({{"rule", row.rule},
                     {"n", row.n},

@@ -73,7 +73,7 @@ void BM_Reduce(benchmark::State& state) {
   const Rows rows(*device, state.range(0), static_cast<DType>(state.range(1)));
   std::vector<float> mean(kElements);
   for (auto _ : state) {
-    device->Reduce(ReduceSpec(), rows.rows(), kElements, mean.data());
+    device->Reduce(ReduceSpec(), rows.rows(), nullptr, kElements, mean.data());
     benchmark::ClobberMemory();
   }
   SetTraffic(state, rows.bytes() + 4 * kElements);
@@ -97,8 +97,8 @@ void BM_ReduceStep(benchmark::State& state) {
                              .moment1 = moment1.data(),
                              .moment2 = moment2.data()};
   for (auto _ : state) {
-    device->ReduceStep(ReduceSpec(), rows.rows(), kElements, optimizer, kFacts,
-                       target);
+    device->ReduceStep(ReduceSpec(), rows.rows(), nullptr, kElements, optimizer,
+                       kFacts, target);
     benchmark::ClobberMemory();
   }
   SetTraffic(state, rows.bytes() + 8 * kElements * (1 + optimizer.moments()));
@@ -121,8 +121,8 @@ void BM_ReduceStepPublish(benchmark::State& state) {
                              .publish = publish.data(),
                              .publish_dtype = dtype};
   for (auto _ : state) {
-    device->ReduceStep(ReduceSpec(), rows.rows(), kElements, OptimizerConfig(),
-                       kFacts, target);
+    device->ReduceStep(ReduceSpec(), rows.rows(), nullptr, kElements,
+                       OptimizerConfig(), kFacts, target);
     benchmark::ClobberMemory();
   }
   SetTraffic(state, rows.bytes() + (16 + SizeOf(dtype)) * kElements);

@@ -35,13 +35,13 @@ std::string Rounds(double number) {
   return absl::StrCat(Whole(number), number == 1 ? " round" : " rounds");
 }
 
-struct Row {
+struct SummaryRow {
   const char* field;
   const char* title;
   std::string (*format)(double);
 };
 
-constexpr Row kRows[] = {
+constexpr SummaryRow kRows[] = {
     {"test_accuracy", "test accuracy", Percent},
     {"final_loss", "final loss", Loss},
     {"rounds", "rounds", Whole},
@@ -127,7 +127,7 @@ absl::StatusOr<json> ReadSummary(const std::string& path) {
 
 std::string SummaryTable(const json& summary) {
   std::string table = "summary\n";
-  for (const Row& row : kRows) {
+  for (const SummaryRow& row : kRows) {
     const auto found = summary.find(row.field);
     if (found == summary.end() || !found->is_number()) continue;
     AddRow(row.title, row.format(found->get<double>()), &table);

@@ -3,11 +3,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/cast.h"
+#include "kernels/cpu/distance_meter.h"
 #include "kernels/cpu/leaf_squares.h"
-#include "kernels/cpu/mean.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/reducer.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/worker_momentum.h"
 #include "kernels/device.h"
 
@@ -42,6 +45,12 @@ void ForEachTile(int64_t elements, const Visit& visit) {
   }
 }
 
+// What the second-level cache cannot hold until its reader comes goes past it.
+bool Streams(const float* to, int64_t elements) {
+  constexpr int64_t kMost = 256 * 1024;
+  return elements > kMost && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+}
+
 class CpuDevice : public Device {
  public:
   std::string name() const override {
@@ -51,12 +60,15 @@ class CpuDevice : public Device {
   }
 
   ReduceReport Reduce(const ReduceSpec& spec, absl::Span<const Row> rows,
-                      int64_t elements, float* aggregate) const override {
-    const Mean mean(rows);
+                      const float* previous, int64_t elements,
+                      float* aggregate) const override {
+    const auto reducer = MakeTileReducer(spec, rows, previous);
+    const bool stream = Streams(aggregate, elements);
     ReduceReport report;
     ForEachTile(elements, [&](size_t begin, size_t size) {
-      mean.Tile(begin, size, aggregate + begin, &report);
+      reducer->Tile(begin, size, stream, aggregate + begin, &report);
     });
+    if (stream) hwy::FlushStream();
     return report;
   }
 
@@ -70,18 +82,33 @@ class CpuDevice : public Device {
   }
 
   ReduceReport ReduceStep(const ReduceSpec& spec, absl::Span<const Row> rows,
-                          int64_t elements, const OptimizerConfig& optimizer,
+                          float* previous, int64_t elements,
+                          const OptimizerConfig& optimizer,
                           const StepFacts& facts,
                           const StepTarget& target) const override {
-    const Mean mean(rows);
+    const auto reducer = MakeTileReducer(spec, rows, previous);
     const StepConstants constants = MakeStepConstants(optimizer, facts);
     ReduceReport report;
     HWY_ALIGN float aggregate[kTileElements];
     ForEachTile(elements, [&](size_t begin, size_t size) {
-      mean.Tile(begin, size, aggregate, &report);
+      reducer->Tile(begin, size, false, aggregate, &report);
+      if (previous != nullptr) std::copy_n(aggregate, size, previous + begin);
       StepTile(constants, aggregate, begin, size, target);
     });
     return report;
+  }
+
+  void Distances(absl::Span<const Row> rows, const float* previous,
+                 int64_t elements, int64_t leaf, double* sums,
+                 uint8_t* finite) const override {
+    DistanceMeter meter(rows, previous);
+    for (int64_t begin = 0; begin < elements; begin += leaf) {
+      meter.Measure(static_cast<size_t>(begin),
+                    static_cast<size_t>(std::min(leaf, elements - begin)), sums,
+                    finite);
+      sums += PairCount(static_cast<int>(rows.size()));
+      finite += rows.size();
+    }
   }
 
   void LeafSquares(const float* values, int64_t elements, int64_t leaf,

@@ -6,25 +6,26 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/device.h"
 
 namespace parapet {
-
-// How many elements are reduced at a time: what is in between stays in the
-// first-level cache.
-inline constexpr size_t kTileElements = 2048;
 
 // The mean of some rows, tile by tile (Device::Reduce). It keeps addresses in
 // the rows: they must stay as long as it is used.
 class Mean {
  public:
+  // The mean, by the rows' weights.
   explicit Mean(absl::Span<const Row> rows);
+  // Their sum by the rows' weights, which may be negative, divided by `total`.
+  // What is not finite in it becomes 0 and counts as bad.
+  static Mean SumOf(absl::Span<const Row> rows, double total);
 
-  // The mean of elements [begin, begin + elements) of the rows, at most
-  // kTileElements. What was not finite is added to `report`, whose bad_values
-  // is empty or has one number per row.
-  void Tile(size_t begin, size_t elements, float* mean,
-            ReduceReport* report) const;
+  // Elements [begin, begin + elements) of it, at most kTileElements. What was
+  // not finite is added to `report`, whose bad_values is empty or has one
+  // number per row. `stream`: see StoreOrStream.
+  void Tile(size_t begin, size_t elements, bool stream, float* mean,
+            ReduceReport* report);
 
   // A row that counts: its term at a coordinate is factor * (stored / divisor).
   struct Term {
@@ -35,15 +36,32 @@ class Mean {
     double weight = 1;
     size_t row = 0;  // its place among all rows
   };
+  // The terms' values within a tile.
+  struct Sources {
+    const uint8_t* const* values;  // float32 at any address
+    const double* factors;
+    size_t count;
+    double total;
+    bool plain;  // all factors are 1
+  };
 
  private:
-  void TileWithBadValues(size_t begin, size_t elements, float* mean,
-                         ReduceReport* report) const;
+  Mean() = default;
+  void AddTerm(const Row& row, size_t place);
+  void ReadTile(size_t begin, size_t elements);
+  void SumOfQuotients(const Sources& rows, size_t elements, float* mean) const;
+  void TileWithBadValues(const Sources& rows, size_t begin, size_t elements,
+                         float* mean, ReduceReport* report) const;
 
-  std::vector<Term> terms_;  // in row order
+  std::vector<Term> terms_;             // in row order
+  std::vector<const uint8_t*> values_;  // of each, within the tile
+  std::vector<double> factors_;
+  std::vector<std::vector<float>> copies_;  // where values are not float32
   size_t rows_ = 0;
-  double total_ = 0;   // of the weights
-  bool exact_ = true;  // no term needs its divisor
+  double total_ = 0;     // of the weights, or 1
+  bool exact_ = true;    // no term needs its divisor
+  bool plain_ = true;    // all factors are 1
+  bool is_sum_ = false;  // made by SumOf
 };
 
 }  // namespace parapet

@@ -76,6 +76,54 @@ HWY_INLINE hn::VFromD<DF> RoundToFloat(DF df, V v) {
 #endif
 }
 
+// a * b + c, rounded once, without the instruction for it. The product is exact
+// in float64; the sum is rounded there to odd, so that rounding it once more is
+// harmless: S. Boldo and G. Melquiond, "Emulation of a FMA and correctly
+// rounded sums: proved algorithms using rounding to odd", IEEE Transactions on
+// Computers 57(4), 2008.
+inline float FusedMulAddOfOne(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  double sum = product + c;
+  if (!(sum - sum == 0)) return static_cast<float>(sum);
+  const double added = sum - product;
+  const double error = (product - (sum - added)) + (c - added);
+  int64_t bits;
+  std::memcpy(&bits, &sum, sizeof(bits));
+  if (error != 0 && (bits & 1) == 0) {
+    bits += (error > 0) == (sum > 0) ? 1 : -1;
+    std::memcpy(&sum, &bits, sizeof(bits));
+  }
+  return static_cast<float>(sum);
+}
+
+// a * b + c, rounded once on every target.
+template <class DF, class V>
+HWY_INLINE V FusedMulAdd(DF df, V a, V b, V c) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+  return hn::MulAdd(a, b, c);
+#else
+  float x[MaxLanes(DF())], y[MaxLanes(DF())], z[MaxLanes(DF())];
+  hn::StoreU(a, df, x);
+  hn::StoreU(b, df, y);
+  hn::StoreU(c, df, z);
+  for (size_t i = 0; i < hn::Lanes(df); ++i)
+    z[i] = FusedMulAddOfOne(x[i], y[i], z[i]);
+  return hn::LoadU(df, z);
+#endif
+}
+
+// Writes whole vectors past the caches where `stream` says so, `to` being
+// aligned to a vector: for what nobody reads again before it is gone from them.
+template <class D>
+HWY_INLINE void StoreOrStream(hn::VFromD<D> v, D d, hn::TFromD<D>* to,
+                              bool stream) {
+  if (stream) {
+    hn::Stream(v, d, to);
+  } else {
+    hn::StoreU(v, d, to);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace parapet
 HWY_AFTER_NAMESPACE();

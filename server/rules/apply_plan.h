@@ -5,9 +5,25 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "kernels/device.h"
 #include "server/rules/plan.h"
 
 namespace parapet::rules {
+
+// What a plan makes of one range of the participants' vectors, in the words of
+// the kernels. It points into the plan, which must stay.
+struct PlanReduction {
+  // rows: one a participant, in the plan's order; the samples of each are its
+  // weight, which counts where the plan says so. A row that the plan does not
+  // use may be null.
+  PlanReduction(const Plan& plan, absl::Span<const Row> participants);
+
+  ReduceSpec spec;
+  std::vector<Row> rows;
+
+ private:
+  std::vector<double> nothing_;  // the mixing matrix of a bad plan: all zero
+};
 
 // A range of coordinates of the participants' vectors.
 struct Shard {
@@ -20,19 +36,10 @@ struct Shard {
   int64_t elements = 0;
 };
 
-// What was met that is not a finite number.
-struct ApplyReport {
-  std::vector<int64_t>
-      bad_values;  // per row: coordinates at which it was left out; empty: none
-  int64_t bad_coordinates = 0;  // that got 0 because too few rows were finite
-  int64_t first_bad = -1;       // the first of them within the range; -1: none
-};
-
-// out[j] = the plan's aggregate at coordinate j. Every coordinate is worked out
-// by itself, so the result is the same for every cut into ranges, bit for bit.
-// Mixed rows and sums are in float64, rounded once. `out` may be prev. A bad
-// plan gives 0 everywhere.
-ApplyReport ApplyPlan(const Plan& plan, const Shard& shard, float* out);
+// out[j] = the plan's aggregate at coordinate j; see Device::Reduce. `out` may
+// be prev. A bad plan gives 0 everywhere.
+ReduceReport ApplyPlan(const Device& device, const Plan& plan,
+                       const Shard& shard, float* out);
 
 }  // namespace parapet::rules
 

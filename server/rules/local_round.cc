@@ -35,7 +35,7 @@ void ForLeaves(const LocalRound& round, int shard, const What& what) {
 }
 
 // Adds what was met in a range that begins at `begin`.
-void AddReport(const ApplyReport& part, int64_t begin, ApplyReport& whole) {
+void AddReport(const ReduceReport& part, int64_t begin, ReduceReport& whole) {
   if (!part.bad_values.empty()) whole.bad_values.resize(part.bad_values.size());
   for (size_t i = 0; i < part.bad_values.size(); ++i)
     whole.bad_values[i] += part.bad_values[i];
@@ -51,7 +51,7 @@ void AddReport(const ApplyReport& part, int64_t begin, ApplyReport& whole) {
 PartialDistances MeasureShard(const LocalRound& round, int shard) {
   PartialDistances partial(static_cast<int>(round.rows.size()));
   ForLeaves(round, shard, [&](const Leaf& leaf) {
-    partial.AddLeaf(leaf.rows, leaf.prev, leaf.elements);
+    partial.AddLeaf(*round.device, leaf.rows, leaf.prev, leaf.elements);
   });
   return partial;
 }
@@ -74,12 +74,13 @@ Plan PlanLocally(const Chain& chain, const LocalRound& round,
   return MakePlan(chain, facts);
 }
 
-ApplyReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
-                       float* out) {
-  ApplyReport report;
+ReduceReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
+                        float* out) {
+  ReduceReport report;
   ForLeaves(round, shard, [&](const Leaf& leaf) {
     const Shard part{leaf.rows, {}, leaf.prev, leaf.elements};
-    AddReport(ApplyPlan(plan, part, out + leaf.begin), leaf.begin, report);
+    AddReport(ApplyPlan(*round.device, plan, part, out + leaf.begin),
+              leaf.begin, report);
   });
   return report;
 }

@@ -15,6 +15,7 @@ namespace parapet::rules {
 // do together, without a network between them. Whoever makes one owns what it
 // points to.
 struct LocalRound {
+  const Device* device = nullptr;
   // One a participant, in worker-id order, of `elements` values.
   absl::Span<const float* const> rows;
   int64_t elements = 0;
@@ -31,7 +32,7 @@ struct LocalRound {
 // range.
 struct LocalOutcome {
   Plan plan;
-  ApplyReport report;
+  ReduceReport report;
   std::vector<float> values;
 };
 
@@ -46,8 +47,8 @@ Plan PlanLocally(const Chain& chain, const LocalRound& round,
 
 // Writes one shard's leaves of the aggregate to their places in `out`
 // (round.elements values). Pure as well.
-ApplyReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
-                       float* out);
+ReduceReport ApplyShard(const Plan& plan, const LocalRound& round, int shard,
+                        float* out);
 
 // All of it, one shard after the other. A chain that needs no distances takes
 // none.

@@ -7,25 +7,10 @@
 
 #include "absl/types/span.h"
 #include "common/exact_sum.h"
+#include "kernels/device.h"
 #include "server/rules/distances.h"
 
 namespace parapet::rules {
-
-// How many pairs n vectors, prev and zero make: (0,1), (0,2), ..., (0,n+1),
-// (1,2), ..., (n,n+1).
-constexpr int64_t PairCount(int n) { return int64_t{n + 2} * (n + 1) / 2; }
-
-// Squared distances of all pairs within one leaf: float32 differences and
-// squares within tiles of 256 coordinates, in 16 lanes (lane l adds elements l,
-// l + 16, ..., lanes are then added pairwise, l and l + 8, + 4, + 2, + 1),
-// float64 across tiles in order; a tile whose sum is infinite or tiny is done
-// again in float64. Never from inner products, which lose close vectors. `rows`
-// are n pointers to `elements` values; `prev` may be null for 0. Writes
-// PairCount(n) sums; those of a row that is not finite are not numbers to be
-// used. finite[i] is set to 0 where row i has a NaN or an infinity, and left
-// alone otherwise.
-void LeafDistances(absl::Span<const float* const> rows, const float* prev,
-                   int64_t elements, double* sums, uint8_t* finite);
 
 // Where each of `some` is in `all`, both ascending and the one a part of the
 // other: what a subset of the workers is among the rows below.
@@ -46,9 +31,9 @@ class PartialDistances {
 
   int n() const { return n_; }
   // `elements` at most a leaf, which begins at a leaf's boundary of the layout.
-  void AddLeaf(absl::Span<const float* const> rows, const float* prev,
-               int64_t elements);
-  // What LeafDistances gave elsewhere.
+  void AddLeaf(const Device& device, absl::Span<const float* const> rows,
+               const float* prev, int64_t elements);
+  // What Device::Distances gave for a leaf.
   void AddSums(const double* sums, const uint8_t* finite);
   // The same for some of the n vectors only, ascending: distances to the others
   // miss a part from then on.

@@ -5,21 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "server/rules/distances.h"
 
 namespace parapet::rules {
 
-// An operation on each coordinate by itself, over the values of m rows.
-enum class CoordinateOp : uint8_t {
-  kMean,         // sum of s_i x_i / sum of s_i
-  kMedian,       // for even m the average of the two middle values
-  kTrimmedMean,  // mean without the f smallest and the f largest
-  kMeamed,  // mean of the m - f values nearest to the median; ties: the smaller
-            // value first
-  kPhocas,  // mean of the m - f values nearest to the trimmed mean; ties
-            // likewise
-  kSignVote,  // scale * sign(sum of signs)
-};
+using parapet::CoordinateOp;
 
 struct Coordinate {
   CoordinateOp op = CoordinateOp::kMean;

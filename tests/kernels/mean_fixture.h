@@ -65,7 +65,7 @@ inline ReferenceReduction ReferenceReduce(const std::vector<Row>& rows,
   ReferenceReduction result;
   result.bad_values.resize(rows.size());
   for (int64_t j = 0; j < elements; ++j) {
-    double sum = -0.0, total = 0;
+    double sum = 0, total = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].weight == 0) continue;
       const double value =

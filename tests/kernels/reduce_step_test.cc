@@ -40,11 +40,12 @@ class ReduceStepTest : public OnEveryTarget {
         .lr = 0.1, .bias1 = 0.3, .bias2 = 0.2, .gradient_scale = 0.7};
     ReduceReport report;
     if (fused) {
-      report = device_->ReduceStep(ReduceSpec(), rows, size, optimizer, facts,
-                                   target);
+      report = device_->ReduceStep(ReduceSpec(), rows, nullptr, size, optimizer,
+                                   facts, target);
     } else {
       std::vector<float> aggregate(static_cast<size_t>(size));
-      report = device_->Reduce(ReduceSpec(), rows, size, aggregate.data());
+      report =
+          device_->Reduce(ReduceSpec(), rows, nullptr, size, aggregate.data());
       device_->Step(optimizer, facts, aggregate.data(), size, target);
     }
     return {.out = Bits(in_place ? in.Values() : out.Values()),

@@ -2,11 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <utility>
 
 #include "common/rng.h"
 
 namespace parapet::rules {
+
+const Device& Cpu() {
+  static const std::unique_ptr<Device>& cpu =
+      *new std::unique_ptr<Device>(MakeCpuDevice());
+  return *cpu;
+}
 
 std::vector<const float*> Pointers(const Rows& rows, int64_t offset) {
   std::vector<const float*> pointers;
@@ -19,7 +26,7 @@ absl::StatusOr<Outcome> Aggregate(const Round& round) {
   absl::StatusOr<Chain> chain = Chain::Parse(round.rule);
   if (!chain.ok()) return chain.status();
   const std::vector<const float*> rows = Pointers(round.rows);
-  LocalRound local{rows};
+  LocalRound local{&Cpu(), rows};
   local.elements =
       rows.empty() ? 0 : static_cast<int64_t>(round.rows[0].size());
   local.prev = round.prev.empty() ? nullptr : round.prev.data();

@@ -24,6 +24,9 @@ struct Round {
   int64_t leaf = 16 * 1024;
 };
 
+// The device of every test.
+const Device& Cpu();
+
 using Outcome = LocalOutcome;
 
 // What the servers and the lead make of it together.

@@ -1,5 +1,3 @@
-#include "server/rules/coordinate.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,35 +21,6 @@ Rows Column(const std::vector<float>& values) {
 
 float One(const std::string& rule, const std::vector<float>& values, int f) {
   return MustAggregate({rule, Column(values), f}).values[0];
-}
-
-// A network that sorts every sequence of zeros and ones sorts everything
-// (Knuth, The Art of Computer Programming 3, 5.3.4, theorem Z).
-TEST(SortingNetworkTest, SortsZerosAndOnes) {
-  for (int rows = 1; rows <= 12; ++rows) {
-    const auto network = SortingNetwork(rows);
-    for (int bits = 0; bits < 1 << rows; ++bits) {
-      std::vector<int> values(rows);
-      for (int r = 0; r < rows; ++r) values[r] = bits >> r & 1;
-      for (auto [a, b] : network) {
-        ASSERT_LT(a, b);
-        if (values[b] < values[a]) std::swap(values[a], values[b]);
-      }
-      ASSERT_TRUE(std::is_sorted(values.begin(), values.end()))
-          << rows << " " << bits;
-    }
-  }
-}
-
-TEST(SortingNetworkTest, SortsUpTo100) {
-  for (int rows = 13; rows <= 100; ++rows) {
-    const Rows column = NormalRows(1, rows, rows);
-    std::vector<float> values = column[0];
-    for (auto [a, b] : SortingNetwork(rows)) {
-      if (values[b] < values[a]) std::swap(values[a], values[b]);
-    }
-    ASSERT_TRUE(std::is_sorted(values.begin(), values.end())) << rows;
-  }
 }
 
 TEST(CoordinateTest, TiesTakeTheSmallerValue) {
@@ -138,7 +107,7 @@ TEST(CoordinateTest, TheCutIntoRangesDoesNotMatter) {
     std::vector<float> cut(1000);
     for (int64_t begin = 0; begin < 1000; begin += 37) {
       const auto rows = Pointers(round.rows, begin);
-      ApplyPlan(outcome.plan,
+      ApplyPlan(Cpu(), outcome.plan,
                 {rows, {}, nullptr, std::min<int64_t>(37, 1000 - begin)},
                 &cut[begin]);
     }
@@ -154,7 +123,7 @@ TEST(CoordinateTest, SamplesWeightAMeanByItselfOnly) {
     const Plan plan = MakePlan(*Chain::Parse(rule), facts);
     std::vector<const float*> pointers = Pointers(rows);
     float out = -1;
-    ApplyPlan(plan, {pointers, samples, nullptr, 1}, &out);
+    ApplyPlan(Cpu(), plan, {pointers, samples, nullptr, 1}, &out);
     return out;
   };
   EXPECT_EQ(apply("mean"), 1.25f);
@@ -167,7 +136,7 @@ TEST(CoordinateTest, RowsOfNoWeightAreNotRead) {
   const std::vector<const float*> rows = {nullptr, &value};
   const std::vector<double> samples = {0, 4};
   float out = 0;
-  ApplyPlan(mean, {rows, samples, nullptr, 1}, &out);
+  ApplyPlan(Cpu(), mean, {rows, samples, nullptr, 1}, &out);
   EXPECT_EQ(out, 7);
 }
 

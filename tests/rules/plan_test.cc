@@ -132,7 +132,7 @@ TEST(PlanTest, TrustedWorkers) {
 TEST(PlanTest, WhoIsLeftOutIsNamedThoughTheLimitsFail) {
   const Rows rows = {{1, 2}, {kNan, 1}, {2, 1}};
   const std::vector<const float*> pointers = Pointers(rows);
-  LocalRound round{pointers, 2};
+  LocalRound round{&Cpu(), pointers, 2};
   for (const char* rule : {"krum", "monna(1)", "clip(1) + fltrust(1)"}) {
     round.f = rule[0] == 'k' ? 0 : 1;
     const LocalOutcome outcome = RunLocally(*Chain::Parse(rule), round);
@@ -152,7 +152,7 @@ TEST(PlanTest, WhoIsLeftOutIsNamedThoughTheLimitsFail) {
 TEST(PlanTest, MoreThanCanLieAreNotBlamed) {
   const Rows rows = {{1, 2}, {kNan, 1}, {kNan, 1}};
   const std::vector<const float*> pointers = Pointers(rows);
-  const LocalRound round{pointers, 2};
+  const LocalRound round{&Cpu(), pointers, 2};
   const Plan plan = RunLocally(*Chain::Parse("cge"), round).plan;
   EXPECT_TRUE(plan.bad);
   EXPECT_FALSE(plan.limits_failed || plan.blames());

@@ -53,7 +53,7 @@ double Square(const float* a, const float* b, int64_t d) {
 
 Distances Measure(const Rows& rows) {
   PartialDistances partial(static_cast<int>(rows.size()));
-  partial.AddLeaf(Pointers(rows), nullptr,
+  partial.AddLeaf(Cpu(), Pointers(rows), nullptr,
                   static_cast<int64_t>(rows[0].size()));
   return partial.Round();
 }

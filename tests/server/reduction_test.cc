@@ -58,8 +58,8 @@ class ReductionTest : public testing::Test {
     for (const auto& values : values_) rows.push_back(values.data());
     for (int w = 0; w < kWorkers; ++w) facts.workers.push_back(w);
     rules::PartialDistances sums(kWorkers);
-    sums.AddLeaf(rows, previous == nullptr ? nullptr : previous->data(),
-                 kElements);
+    sums.AddLeaf(*device_, rows,
+                 previous == nullptr ? nullptr : previous->data(), kElements);
     const rules::Distances distances = sums.Round();
     facts.distances = &distances;
     facts.f = f;
@@ -69,12 +69,9 @@ class ReductionTest : public testing::Test {
   std::vector<float> Reduce(const rules::Plan& plan,
                             const std::vector<Row>& rows,
                             float* previous = nullptr) {
-    std::vector<float> out;
-    report_ = ReduceByPlan(*device_, plan, rows, kElements, previous,
-                           [&](int64_t begin, int64_t count, const float* v) {
-                             EXPECT_EQ(begin, static_cast<int64_t>(out.size()));
-                             out.insert(out.end(), v, v + count);
-                           });
+    std::vector<float> out(kElements);
+    report_ =
+        ReduceByPlan(*device_, plan, rows, kElements, previous, out.data());
     return out;
   }
 
@@ -88,7 +85,7 @@ class ReductionTest : public testing::Test {
     shard.rows = rows;
     shard.prev = previous;
     shard.elements = kElements;
-    rules::ApplyPlan(plan, shard, out.data());
+    rules::ApplyPlan(*device_, plan, shard, out.data());
     return out;
   }
 
@@ -178,7 +175,7 @@ TEST_F(ReductionTest, DistancesOfShardsAddUpToTheWhole) {
   for (int64_t begin = 0; begin < kElements; begin += kLeaf) {
     std::vector<const float*> rows;
     for (const auto& values : values_) rows.push_back(values.data() + begin);
-    whole.AddLeaf(rows, previous.data() + begin,
+    whole.AddLeaf(*device_, rows, previous.data() + begin,
                   std::min(kLeaf, kElements - begin));
   }
   const std::vector<uint32_t> ids = {2, 3, 5, 7, 11};
@@ -228,18 +225,6 @@ TEST_F(ReductionTest, DistancesOfThoseWhoStayed) {
   ASSERT_EQ(a.sums->size(), 10u);
   for (size_t i = 0; i < 10; ++i)
     EXPECT_EQ((*a.sums)[i].Serialize(), (*b.sums)[i].Serialize());
-}
-
-TEST(OffsetTest, MovesEveryPointerThatIsThere) {
-  float in[4], out[4], moment[4];
-  char publish[8];
-  StepTarget target{in, out, moment, nullptr, publish, DType::kBFloat16};
-  const StepTarget at = Offset(target, 3);
-  EXPECT_EQ(at.in, in + 3);
-  EXPECT_EQ(at.out, out + 3);
-  EXPECT_EQ(at.moment1, moment + 3);
-  EXPECT_EQ(at.moment2, nullptr);
-  EXPECT_EQ(at.publish, publish + 6);
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ int64_t Reference::ByCoordinate(const std::vector<uint32_t>& workers,
   rules::Shard shard;
   shard.rows = pointers;
   shard.elements = range.size();
-  return rules::ApplyPlan(plan, shard, out).bad_coordinates;
+  return rules::ApplyPlan(device_, plan, shard, out).bad_coordinates;
 }
 
 std::vector<float> Reference::Decoded(const Ledger::Pushed& pushed,
@@ -220,7 +220,7 @@ std::vector<float> Reference::ByDistances(
   for (int64_t begin = 0; begin < map.elements(); begin += job_.leaf) {
     std::vector<const float*> leaf;
     for (const float* row : pointers) leaf.push_back(row + begin);
-    sums.AddLeaf(leaf, previous_.data() + begin,
+    sums.AddLeaf(device_, leaf, previous_.data() + begin,
                  std::min(job_.leaf, map.elements() - begin));
   }
   const rules::Distances distances = sums.Round();
@@ -251,7 +251,7 @@ std::vector<float> Reference::ByDistances(
   shard.rows = pointers;
   shard.prev = previous_.data();
   shard.elements = map.elements();
-  rules::ApplyPlan(plan, shard, aggregate.data());
+  rules::ApplyPlan(device_, plan, shard, aggregate.data());
   return aggregate;
 }
 

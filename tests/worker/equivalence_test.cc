@@ -81,7 +81,7 @@ class Replica {
     }
     for (uint64_t w = 0; w < workers; ++w) rows[w].data = gradients[w].data();
     std::vector<float> aggregate(weights.size());
-    device_->Reduce({}, rows, static_cast<int64_t>(weights.size()),
+    device_->Reduce({}, rows, nullptr, static_cast<int64_t>(weights.size()),
                     aggregate.data());
     return aggregate;
   }

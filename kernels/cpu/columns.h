@@ -1,0 +1,52 @@
+#ifndef PARAPET_KERNELS_CPU_COLUMNS_H_
+#define PARAPET_KERNELS_CPU_COLUMNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/network.h"
+#include "kernels/device.h"
+
+namespace parapet {
+
+// An operation other than the mean on each column of some rows of float32.
+//
+// Up to 32 rows are sorted in registers by a network that was unrolled when
+// this was compiled, in which -inf and +inf stand for rows that are not there:
+// the middle stays the middle. More go through a tile in the cache and a
+// network pruned for what is asked; the median and the trimmed mean of more
+// than kMostSorted rows find their bounds by bisection over the bits of a
+// value. Means of sorted values are summed in ascending order; beyond
+// kMostSorted rows a trimmed mean sums what lies between its bounds in row
+// order, then what equals them.
+class Columns {
+ public:
+  static constexpr int kMostSorted = 256;
+
+  // rows >= 1, and as ReduceSpec says.
+  Columns(CoordinateOp op, int f, double scale, int rows);
+
+  // out[j] = the operation over rows[i][j], float32 at any address. False if
+  // some value was not finite: `out` then holds anything in its column, and the
+  // right results elsewhere. `stream`: see StoreOrStream.
+  bool Reduce(const uint8_t* const* rows, size_t elements, bool stream,
+              float* out) const;
+
+  // For the code of each instruction set.
+  struct Task {
+    CoordinateOp op = CoordinateOp::kMedian;
+    int f = 0;
+    double scale = 1;
+    int rows = 1;
+    std::vector<Comparator> network;  // empty where there is another way
+    bool bisect = false;
+  };
+
+ private:
+  Task task_;
+};
+
+}  // namespace parapet
+
+#endif  // PARAPET_KERNELS_CPU_COLUMNS_H_
