@@ -33,10 +33,6 @@ struct LargerCandidate {
   }
 };
 
-struct SumOfDoubles {
-  PARAPET_HD double operator()(double a, double b) const { return a + b; }
-};
-
 struct LossScratch {
   Candidate candidates[kMaxTeam];
   double sums[kMaxTeam];
@@ -68,7 +64,7 @@ struct SoftmaxLoss {
       scratch->sums[thread] =
           Sum(row, scratch->candidates[0].value, thread, threads);
     });
-    JoinParts(team, scratch->sums, threads, 1, SumOfDoubles{});
+    JoinParts(team, scratch->sums, threads, 1, AddDoubles{});
     // The next sample's first phase writes what this one reads.
     team.Each([&](int thread) {
       if (thread == 0)

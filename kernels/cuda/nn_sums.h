@@ -16,10 +16,6 @@ struct SumScratch {
   double parts[kMaxTeam];
 };
 
-struct AddDoubles {
-  PARAPET_HD double operator()(double a, double b) const { return a + b; }
-};
-
 // sums[c] = sum of values[r][c] over the rows.
 struct ColumnSums {
   static constexpr int kWidth = 32;  // columns of a team, side by side

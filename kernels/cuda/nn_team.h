@@ -52,6 +52,10 @@ PARAPET_HD void JoinParts(const Team& team, Part* parts, int count, int stride,
   }
 }
 
+struct AddDoubles {
+  PARAPET_HD double operator()(double a, double b) const { return a + b; }
+};
+
 }  // namespace parapet::cuda
 
 #endif  // PARAPET_KERNELS_CUDA_NN_TEAM_H_
