@@ -46,12 +46,16 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       hooks_(std::move(hooks)),
       limits_(LimitsFor(map)),
       now_(now),
+      host_shard_(parts_.shard != nullptr
+                      ? nullptr
+                      : MakeHostShardDevice(*parts_.device)),
+      shard_(parts_.shard != nullptr ? *parts_.shard : *host_shard_),
       lead_heard_(now),
       lead_retry_(now),
       next_ping_(now),
       next_patience_(now + config_.patience.patience) {
   store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
-                                   config_.job.wire, *parts_.device,
+                                   config_.job.wire, shard_,
                                    chain_.needs_previous());
   if (!IsLead()) return;
   term_ = config_.term;

@@ -1,23 +1,18 @@
 #include "tools/bench_rules.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <functional>
-#include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "common/clock.h"
 #include "common/flags.h"
-#include "common/rng.h"
 #include "common/status_macros.h"
+#include "kernels/cpu/targets.h"
 #include "nlohmann/json.hpp"
-#include "server/rules/local_round.h"
+#include "server/rules/chain.h"
 #include "server/rules/registry.h"
+#include "tools/rule_timer.h"
 
 namespace parapet {
 namespace {
@@ -26,9 +21,6 @@ using rules::Chain;
 
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
 constexpr int kMaxWorkers = 512;
-constexpr size_t kPiece = size_t{16} << 20;  // elements
-constexpr int kMostTimes = 5;    // a measurement is the best of so many,
-constexpr double kEnough = 1.0;  // or of as many as begin within a second
 
 struct Flags {
   std::vector<std::string> rules;
@@ -37,6 +29,7 @@ struct Flags {
   int f = -1;
   int threads = 1;
   int64_t memory = int64_t{2} << 30;
+  std::string isa;
   bool json = false;
 };
 
@@ -47,93 +40,6 @@ struct Measured {
   int f = 0;
   double seconds = 0;
 };
-
-// Gradients that differ, as if from unequal mini-batches: no rule gets them for
-// nothing.
-class Gradients {
- public:
-  Gradients(int n, int64_t d) : n_(n), d_(d), values_(n * d) {
-    Random random(1);
-    for (float& value : values_)
-      value = static_cast<float>(random.Uniform() - 0.45);
-    for (int i = 0; i < n; ++i) rows_.push_back(&values_[i * d]);
-  }
-  int n() const { return n_; }
-  int64_t d() const { return d_; }
-  const std::vector<const float*>& rows() const { return rows_; }
-  const std::vector<float>& values() const { return values_; }
-  double bytes() const { return static_cast<double>(values_.size()) * 4; }
-
- private:
-  int n_;
-  int64_t d_;
-  std::vector<float> values_;
-  std::vector<const float*> rows_;
-};
-
-void OnThreads(int threads, const std::function<void(int)>& work) {
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
-  work(0);
-  for (std::thread& other : others) other.join();
-}
-
-double BestSeconds(const std::function<void()>& work) {
-  SteadyClock clock;
-  double best = std::numeric_limits<double>::infinity(), sum = 0;
-  for (int time = 0; time < kMostTimes && sum < kEnough; ++time) {
-    const absl::Time began = clock.Now();
-    work();
-    const double seconds = absl::ToDoubleSeconds(clock.Now() - began);
-    best = std::min(best, seconds);
-    sum += seconds;
-  }
-  return best;
-}
-
-// memcpy of all rows, by pieces too large for a cache.
-double MemcpySeconds(const Gradients& gradients, int threads) {
-  const std::vector<float>& from = gradients.values();
-  const size_t piece = std::min(kPiece, from.size() / threads + 1);
-  std::vector<std::vector<float>> to(threads, std::vector<float>(piece));
-  return BestSeconds([&] {
-    OnThreads(threads, [&](int t) {
-      for (size_t at = t * piece; at < from.size(); at += threads * piece) {
-        std::memcpy(to[t].data(), &from[at],
-                    std::min(piece, from.size() - at) * sizeof(float));
-      }
-    });
-  });
-}
-
-// What the servers do with a round of which every vector is there.
-absl::StatusOr<double> RuleSeconds(const Chain& chain,
-                                   const Gradients& gradients, int f,
-                                   int threads) {
-  const std::unique_ptr<Device> device = MakeCpuDevice();
-  rules::LocalRound round{device.get(), gradients.rows(), gradients.d()};
-  round.f = f;
-  round.shards = threads;
-  round.shuffle = rules::SecretShuffle(1, 0);
-  std::vector<float> out(gradients.d());
-  absl::Status failure;
-  const double seconds = BestSeconds([&] {
-    std::vector<rules::PartialDistances> parts(
-        threads, rules::PartialDistances(gradients.n()));
-    if (chain.needs_distances()) {
-      OnThreads(threads, [&](int t) { parts[t] = MeasureShard(round, t); });
-      for (int t = 1; t < threads; ++t) parts[0].Merge(parts[t]);
-    }
-    const rules::Plan plan = rules::PlanLocally(chain, round, parts[0]);
-    if (plan.limits_failed) {
-      failure = absl::FailedPreconditionError(plan.why_bad);
-      return;
-    }
-    OnThreads(threads, [&](int t) { ApplyShard(plan, round, t, out.data()); });
-  });
-  if (!failure.ok()) return failure;
-  return seconds;
-}
 
 // Few enough for every rule: bulyan needs 4f+3 workers.
 int LiarsFor(int n) { return n / 8; }
@@ -161,25 +67,28 @@ class Bench {
                    static_cast<long long>(flags_.memory));
       return absl::OkStatus();
     }
-    const Gradients gradients(n, d);
+    RuleTimer timer(n, d, flags_.threads);
     const int f = flags_.f >= 0 ? flags_.f : LiarsFor(n);
-    memory_ = MemcpySeconds(gradients, flags_.threads);
-    PARAPET_ASSIGN_OR_RETURN(mean_, RuleSeconds(*Chain::Parse("mean"),
-                                                gradients, 0, flags_.threads));
-    if (!flags_.json) PrintTitle(gradients, f);
-    for (const Chain& chain : chains) RunChain(chain, gradients, f);
+    read_ = timer.ReadSeconds();
+    PARAPET_ASSIGN_OR_RETURN(mean_,
+                             timer.RuleSeconds(*Chain::Parse("mean"), 0));
+    if (!flags_.json) PrintTitle(timer, f);
+    Report({"(plain sum)", n, d, 0, read_}, timer.bytes());
+    Report({"(memcpy)", n, d, 0, timer.CopySeconds()}, timer.bytes());
+    Report({"(distances)", n, d, 0, timer.DistancesSeconds()}, timer.bytes());
+    Report({"(mean, momentum, publish)", n, d, 0, timer.MeanStepSeconds()},
+           timer.bytes() + 18.0 * static_cast<double>(d));
+    for (const Chain& chain : chains) RunChain(chain, &timer, f);
     return absl::OkStatus();
   }
 
-  void RunChain(const Chain& chain, const Gradients& gradients, int f) {
-    const Measured row{chain.text(), gradients.n(), gradients.d(), f, 0};
+  void RunChain(const Chain& chain, RuleTimer* timer, int f) {
+    const Measured row{chain.text(), timer->n(), timer->d(), f, 0};
     absl::Status allowed = chain.CheckJob(row.n, f);
     if (!allowed.ok()) return LeaveOut(row, allowed);
-    const absl::StatusOr<double> seconds =
-        row.rule == "mean" ? mean_
-                           : RuleSeconds(chain, gradients, f, flags_.threads);
+    const absl::StatusOr<double> seconds = timer->RuleSeconds(chain, f);
     if (!seconds.ok()) return LeaveOut(row, seconds.status());
-    Report({row.rule, row.n, row.d, f, *seconds}, gradients.bytes());
+    Report({row.rule, row.n, row.d, f, *seconds}, timer->bytes());
   }
 
   void LeaveOut(const Measured& row, const absl::Status& why) const {
@@ -187,18 +96,19 @@ class Bench {
                  row.n, std::string(why.message()).c_str());
   }
 
-  void PrintTitle(const Gradients& gradients, int f) const {
-    std::printf(
-        "\nn=%d d=%lld f=%d, %d %s; memcpy %.1f GB/s\n%-36s %12s %8s %9s %9s\n",
-        gradients.n(), static_cast<long long>(gradients.d()), f, flags_.threads,
-        flags_.threads == 1 ? "thread" : "threads",
-        gradients.bytes() / memory_ / 1e9, "rule", "ms", "GB/s", "x mean",
-        "x memcpy");
+  void PrintTitle(const RuleTimer& timer, int f) const {
+    std::printf("\nn=%d d=%lld f=%d, %d %s\n%-36s %12s %8s %9s %9s\n",
+                timer.n(), static_cast<long long>(timer.d()), f, flags_.threads,
+                flags_.threads == 1 ? "thread" : "threads", "rule", "ms",
+                "GB/s", "x mean", "of read");
     std::fflush(stdout);
   }
 
+  // `bytes` that are read or written once.
   void Report(const Measured& row, double bytes) {
     const double speed = bytes / row.seconds / 1e9;
+    const double read = static_cast<double>(row.n) *
+                        static_cast<double>(row.d) * 4 / read_ / 1e9;
     all_.push_back({{"rule", row.rule},
                     {"n", row.n},
                     {"d", row.d},
@@ -207,16 +117,16 @@ class Bench {
                     {"seconds", row.seconds},
                     {"gbytes_per_second", speed},
                     {"ratio_to_mean", row.seconds / mean_},
-                    {"ratio_to_memory", row.seconds / memory_}});
+                    {"share_of_read", speed / read}});
     if (flags_.json) return;
-    std::printf("%-36s %12.2f %8.2f %9.2f %9.2f\n", row.rule.c_str(),
+    std::printf("%-36s %12.2f %8.2f %9.2f %8.0f%%\n", row.rule.c_str(),
                 row.seconds * 1e3, speed, row.seconds / mean_,
-                row.seconds / memory_);
+                100 * speed / read);
     std::fflush(stdout);
   }
 
   const Flags& flags_;
-  double memory_ = 0, mean_ = 0;  // seconds, at the size that is measured
+  double read_ = 0, mean_ = 0;  // seconds, at the size that is measured
   nlohmann::json all_ = nlohmann::json::array();
 };
 
@@ -253,11 +163,14 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--byzantine", flags->f,
                   "workers that may lie; without it n / 8")
       ->check(CLI::Range(0, kMaxWorkers));
-  app->add_option("--threads", flags->threads, "that work on leaves at once")
+  app->add_option("--threads", flags->threads, "that work on chunks at once")
       ->check(CLI::Range(1, 256));
   app->add_option("--memory", flags->memory,
                   "most bytes of gradients, n * d * 4 [bytes]")
       ->check(CLI::Range(int64_t{1}, kMaxBytes));
+  app->add_option("--isa", flags->isa,
+                  "use this instruction set instead of the best: AVX3 "
+                  "(AVX-512), AVX2, SSE4, SSSE3, SCALAR");
   app->add_flag("--json", flags->json,
                 "print an array of objects instead of tables");
 }
@@ -268,9 +181,10 @@ int RunBenchRules(int argc, char** argv) {
   Flags flags;
   CLI::App app(
       "Time of each rule: distances, plan and aggregate of n gradients of d "
-      "float32 elements. GB/s are of those n * d * 4 bytes; 'x mean' and 'x "
-      "memcpy' say how many times as long as a mean, or a memcpy, of them it "
-      "takes.",
+      "float32 elements. GB/s are of those n * d * 4 bytes; 'x mean' says how "
+      "many times as long as a mean of them it takes, 'of read' how fast it is "
+      "beside a plain sum over them. In parentheses: that sum, a memcpy, and "
+      "parts of a round.",
       "parapet bench rules");
   AddFlags(&app, &flags);
   try {
@@ -280,8 +194,9 @@ int RunBenchRules(int argc, char** argv) {
   }
   const absl::StatusOr<std::vector<Chain>> chains =
       ParseAll(flags.rules.empty() ? AllChains() : flags.rules);
-  const absl::Status status =
-      chains.ok() ? Bench(flags).Run(*chains) : chains.status();
+  absl::Status status = chains.status();
+  if (status.ok() && !flags.isa.empty()) status = UseCpuVectors(flags.isa);
+  if (status.ok()) status = Bench(flags).Run(*chains);
   if (status.ok()) return kExitDone;
   std::fprintf(stderr, "parapet bench rules: %s\n",
                std::string(status.message()).c_str());

@@ -69,11 +69,19 @@ HWY_INLINE void SortBy(VF* v, std::index_sequence<kAt...>) {
   (Exchange<Network, kAt>(v), ...);
 }
 
-// Loads `rows` rows into the middle of kRows vectors. Those below are -inf,
+// Loads `count` rows into the middle of kRows vectors. Those below are -inf,
 // those above +inf, the one that may be left over above.
 template <int kRows>
 HWY_INLINE void LoadColumn(const uint8_t* const* rows, int count,
                            size_t element, VF* v, Probe* probe) {
+  if (count == kRows) {
+#pragma GCC unroll 32
+    for (size_t r = 0; r < kRows; ++r) {
+      v[r] = LoadRow(rows[r], element);
+      probe->Add(r, v[r]);
+    }
+    return;
+  }
   const int below = (kRows - count) / 2;
   const VF infinity = hn::Inf(DF());
 #pragma GCC unroll 32

@@ -103,25 +103,59 @@ HWY_INLINE void SumWithin(const uint8_t* const* rows, size_t lane,
   store(2, 3, s23);
 }
 
-// sums[p] = the lanes of pair p, added pairwise.
-void AddLanes(float* lanes, float* sums) {
+// Adds the upper half of each pair's kLanes lanes to the lower: what is left of
+// `from` are kTo lanes a pair, at `to`.
+template <size_t kTo>
+HWY_INLINE void AddHalves(const float* from, float* to) {
+  const hn::CappedTag<float, kTo> df;
   for (size_t p = 0; p < kPairs; ++p) {
-    float* l = lanes + p * kLanes;
-    for (size_t i = 0; i < 8; ++i) l[i] += l[i + 8];
-    for (size_t i = 0; i < 4; ++i) l[i] += l[i + 4];
-  }
-  for (size_t p = 0; p < kPairs; ++p) {
-    const float* l = lanes + p * kLanes;
-    sums[p] = (l[0] + l[2]) + (l[1] + l[3]);
+    for (size_t l = 0; l < kTo; l += hn::Lanes(df)) {
+      const auto low = hn::LoadU(df, from + p * 2 * kTo + l);
+      const auto high = hn::LoadU(df, from + p * 2 * kTo + kTo + l);
+      hn::StoreU(hn::Add(low, high), df, to + p * kTo + l);
+    }
   }
 }
 
-// One tile of a block of rows by another, or by itself.
-void MeasureBlocks(const uint8_t* const* rows, const uint8_t* const* others,
-                   float* sums) {
+// sums[p] = the lanes of pair p, added pairwise.
+HWY_INLINE void AddLanes(const float* lanes, float* sums) {
+  const DF df;
+  HWY_ALIGN float eight[kPairs * 8], four[kPairs * 4];
+  AddHalves<8>(lanes, eight);
+  AddHalves<4>(eight, four);
+  for (size_t p = 0; p < kPairs; p += hn::Lanes(df)) {
+    VF a, b, c, d;
+    hn::LoadInterleaved4(df, four + p * 4, a, b, c, d);
+    hn::StoreU(hn::Add(hn::Add(a, c), hn::Add(b, d)), df, sums + p);
+  }
+}
+
+// Adds a tile's sums to those of the leaf if all of them are of use: neither
+// infinite nor so small that squares may have been lost.
+HWY_INLINE bool AddIfGood(const float* sums, float tiny, double* totals) {
+  const DF df;
+  for (size_t p = 0; p < kPairs; p += hn::Lanes(df)) {
+    const VF sum = hn::LoadU(df, sums + p);
+    const auto good =
+        hn::And(hn::Ge(sum, hn::Set(df, tiny)), hn::Lt(sum, hn::Inf(df)));
+    if (!hn::AllTrue(df, good)) return false;
+  }
+  const hn::CappedTag<double, kPairs> dd;
+  const hn::Rebind<float, decltype(dd)> dh;
+  for (size_t p = 0; p < kPairs; p += hn::Lanes(dd)) {
+    const auto sum = hn::PromoteTo(dd, hn::LoadU(dh, sums + p));
+    hn::StoreU(hn::Add(hn::LoadU(dd, totals + p), sum), dd, totals + p);
+  }
+  return true;
+}
+
+// One tile of a block of rows by another, or by itself, where the places of
+// what is no pair get a good number. False if `totals` was not touched.
+bool MeasureBlocks(const uint8_t* const* rows, const uint8_t* const* others,
+                   float tiny, float* sums, double* totals) {
   HWY_ALIGN float lanes[kPairs * kLanes];
   const bool within = rows == others;
-  if (within) std::fill(lanes, lanes + kPairs * kLanes, 0.0f);
+  if (within) std::fill(lanes, lanes + kPairs * kLanes, 1.0f);
   for (size_t lane = 0; lane < kLanes; lane += kWidth) {
     if (within) {
       SumWithin(rows, lane, lanes);
@@ -131,6 +165,7 @@ void MeasureBlocks(const uint8_t* const* rows, const uint8_t* const* others,
       SumDifferences(rows, others + b, lane, lanes + b * kLanes);
   }
   AddLanes(lanes, sums);
+  return AddIfGood(sums, tiny, totals);
 }
 
 }  // namespace
@@ -223,23 +258,27 @@ double DistanceMeter::Corrected(float sum, const uint8_t* a,
 }
 
 void DistanceMeter::AddTile(uint8_t* finite) {
+  const auto measure = HWY_DYNAMIC_DISPATCH(MeasureBlocks);
   for (BlockPair& blocks : blocks_) {
-    const uint8_t* const* rows = &at_[blocks.first * kBlock];
-    const uint8_t* const* others = &at_[blocks.second * kBlock];
     float sums[kPairs];
-    HWY_DYNAMIC_DISPATCH(MeasureBlocks)(rows, others, sums);
-    const bool within = rows == others;
-    for (size_t pair = 0; pair < kPairs; ++pair) {
-      if (!IsPair(blocks, pair)) continue;
-      const size_t a = pair / kBlock, b = pair % kBlock;
-      const bool norm = within && a == b;
-      blocks.sums[pair] +=
-          Corrected(sums[pair], rows[a], norm ? kZeroBytes : others[b]);
-      // A row that is finite has a norm that is, or a sum that overflowed.
-      const size_t row = blocks.first * kBlock + a;
-      if (norm && row < n_ && !std::isfinite(sums[pair]) && !IsFinite(rows[a]))
-        finite[row] = 0;
+    if (!measure(&at_[blocks.first * kBlock], &at_[blocks.second * kBlock],
+                 kTiny, sums, blocks.sums)) {
+      AddCorrected(sums, &blocks, finite);
     }
+  }
+}
+
+void DistanceMeter::AddCorrected(const float* sums, BlockPair* blocks,
+                                 uint8_t* finite) {
+  for (size_t pair = 0; pair < kPairs; ++pair) {
+    if (!IsPair(*blocks, pair)) continue;
+    const size_t a = blocks->first * kBlock + pair / kBlock;
+    const size_t b = blocks->second * kBlock + pair % kBlock;
+    blocks->sums[pair] +=
+        Corrected(sums[pair], at_[a], a == b ? kZeroBytes : at_[b]);
+    // A row that is finite has a norm that is, or a sum that overflowed.
+    if (a == b && a < n_ && !std::isfinite(sums[pair]) && !IsFinite(at_[a]))
+      finite[a] = 0;
   }
 }
 

@@ -39,6 +39,8 @@ class DistanceMeter {
 
   void ReadTile(size_t begin, size_t elements);
   void AddTile(uint8_t* finite);
+  // A tile of which some sum is of no use, or some pair is none.
+  void AddCorrected(const float* sums, BlockPair* blocks, uint8_t* finite);
   // The sum of a tile in float64, if the one in float32 is of no use.
   double Corrected(float sum, const uint8_t* a, const uint8_t* b) const;
   bool IsPair(const BlockPair& blocks, size_t pair) const;

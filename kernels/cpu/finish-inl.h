@@ -7,7 +7,6 @@
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/cpu/cast.h"
 #include "kernels/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,77 +20,115 @@ struct Sorted {
   size_t stride;
 };
 
+// As many vectors of float64 as one of float32 fills. Their sums do not wait
+// for each other.
+struct Wide {
+  using DD = hn::ScalableTag<double>;
+  using DH = hn::Rebind<float, DD>;
+  using V = hn::VFromD<DD>;
+  static constexpr size_t kLanes = MaxLanes(DD());
+  static constexpr size_t kVectors =
+      MaxLanes(hn::ScalableTag<float>()) / kLanes;
+
+  // Each vector of the result, from its number.
+  template <class Make>
+  HWY_INLINE static Wide Of(const Make& make) {
+    Wide wide;
+#pragma GCC unroll 2
+    for (size_t k = 0; k < kVectors; ++k) wide.v[k] = make(k);
+    return wide;
+  }
+  HWY_INLINE static Wide Zero() {
+    return Of([](size_t) HWY_ATTR { return hn::Zero(DD()); });
+  }
+  HWY_INLINE static Wide Load(const float* from) {
+    return Of([=](size_t k) HWY_ATTR {
+      return hn::PromoteTo(DD(), hn::LoadU(DH(), from + k * kLanes));
+    });
+  }
+  // Rounded; a zero becomes +0.
+  HWY_INLINE void Store(float* to) const {
+#pragma GCC unroll 2
+    for (size_t k = 0; k < kVectors; ++k) {
+      const V positive = hn::Add(v[k], hn::Zero(DD()));
+      hn::StoreU(RoundToFloat(DH(), positive), DH(), to + k * kLanes);
+    }
+  }
+  HWY_INLINE Wide Plus(const Wide& other) const {
+    return Of([&](size_t k) HWY_ATTR { return hn::Add(v[k], other.v[k]); });
+  }
+  HWY_INLINE Wide Times(double factor) const {
+    return Of([&](size_t k)
+                  HWY_ATTR { return hn::Mul(v[k], hn::Set(DD(), factor)); });
+  }
+  HWY_INLINE Wide DividedBy(int count) const {
+    // The same for a power of two, but a division takes as long as ten
+    // additions.
+    if ((count & (count - 1)) == 0) return Times(1.0 / count);
+    return Of([&](size_t k) HWY_ATTR {
+      return hn::Div(v[k], hn::Set(DD(), static_cast<double>(count)));
+    });
+  }
+
+  V v[kVectors];
+};
+
 // The mean of (a, b), and +0 for a zero.
 template <class DF, class V>
 HWY_INLINE void StoreMiddle(DF df, V a, V b, float* out) {
-  const hn::ScalableTag<double> dd;
-  const hn::Rebind<float, decltype(dd)> dh;
   HWY_ALIGN float first[MaxLanes(DF())], second[MaxLanes(DF())];
   hn::Store(a, df, first);
   hn::Store(b, df, second);
-  for (size_t l = 0; l < hn::Lanes(df); l += hn::Lanes(dh)) {
-    const auto x = hn::PromoteTo(dd, hn::LoadU(dh, first + l));
-    const auto y = hn::PromoteTo(dd, hn::LoadU(dh, second + l));
-    const auto middle = hn::Mul(hn::Add(x, y), hn::Set(dd, 0.5));
-    hn::StoreU(RoundToFloat(dh, hn::Add(middle, hn::Zero(dd))), dh, out + l);
-  }
+  Wide::Load(first).Plus(Wide::Load(second)).Times(0.5).Store(out);
 }
 
-// Of one vector of float64: rows, and what is made of them.
-template <class DD>
-class SortedColumn {
+// One float vector of sorted columns, and what is made of it.
+class SortedColumns {
  public:
-  using V = hn::VFromD<DD>;
-  HWY_INLINE SortedColumn(const Sorted& sorted, size_t column, int rows)
-      : sorted_(sorted), column_(column), rows_(rows) {}
+  HWY_INLINE SortedColumns(const Sorted& sorted, size_t column, int rows)
+      : values_(sorted.values + column), stride_(sorted.stride), rows_(rows) {}
 
-  HWY_INLINE V At(int row) const {
-    const hn::Rebind<float, DD> dh;
-    return hn::PromoteTo(
-        DD(), hn::LoadU(dh, sorted_.values + row * sorted_.stride + column_));
+  HWY_INLINE Wide Median() const {
+    return At((rows_ - 1) / 2).Plus(At(rows_ / 2)).Times(0.5);
   }
-  HWY_INLINE V Median() const {
-    return hn::Mul(hn::Add(At((rows_ - 1) / 2), At(rows_ / 2)),
-                   hn::Set(DD(), 0.5));
-  }
-  HWY_INLINE V TrimmedMean(int f) const {
-    return Divided(SumFrom(hn::Zero(DD()), f, rows_ - f), rows_ - 2 * f);
+  HWY_INLINE Wide TrimmedMean(int f) const {
+    Wide sum = Wide::Zero();
+    for (int r = f; r < rows_ - f; ++r) sum = sum.Plus(At(r));
+    return sum.DividedBy(rows_ - 2 * f);
   }
   // The mean of the rows - f values nearest to `center`: a window of the sorted
   // column. It moves up from row r as long as the value that it would lose is
   // farther from the center than the one it would win; as far is not farther.
-  HWY_INLINE V MeanNearest(int f, V center) const {
-    const DD dd;
+  HWY_INLINE Wide MeanNearest(int f, const Wide& center) const {
     const int kept = rows_ - f;
-    const V twice = hn::Add(center, center);
-    const auto moves = [&](int r) HWY_ATTR {
-      return hn::Gt(twice, hn::Add(At(r), At(r + kept)));
-    };
-    V sum = hn::Zero(dd);
+    const Wide twice = center.Plus(center);
+    Wide sum = Wide::Zero();
     for (int r = 0; r < rows_; ++r) {
-      V value = At(r);
-      if (r < f) value = hn::IfThenZeroElse(moves(r), value);
-      if (r >= kept) value = hn::IfThenElseZero(moves(r - kept), value);
-      sum = hn::Add(sum, value);
+      Wide value = At(r);
+      if (r < f) value = Kept<false>(value, twice, At(r).Plus(At(r + kept)));
+      if (r >= kept) value = Kept<true>(value, twice, At(r - kept).Plus(At(r)));
+      sum = sum.Plus(value);
     }
-    return Divided(sum, kept);
+    return sum.DividedBy(kept);
   }
 
  private:
-  HWY_INLINE V SumFrom(V sum, int begin, int end) const {
-    for (int r = begin; r < end; ++r) sum = hn::Add(sum, At(r));
-    return sum;
+  HWY_INLINE Wide At(int row) const {
+    return Wide::Load(values_ + static_cast<size_t>(row) * stride_);
   }
-  HWY_INLINE static V Divided(V sum, int count) {
-    const DD dd;
-    const double divisor = count;
-    // The same, but a division takes as long as ten additions.
-    return (count & (count - 1)) == 0 ? hn::Mul(sum, hn::Set(dd, 1 / divisor))
-                                      : hn::Div(sum, hn::Set(dd, divisor));
+  // The value where `twice` > `ends` is what is wanted, else 0.
+  template <bool kWanted>
+  HWY_INLINE static Wide Kept(const Wide& value, const Wide& twice,
+                              const Wide& ends) {
+    return Wide::Of([&](size_t k) HWY_ATTR {
+      const auto moves = hn::Gt(twice.v[k], ends.v[k]);
+      return kWanted ? hn::IfThenElseZero(moves, value.v[k])
+                     : hn::IfThenZeroElse(moves, value.v[k]);
+    });
   }
 
-  const Sorted sorted_;
-  const size_t column_;
+  const float* const values_;
+  const size_t stride_;
   const int rows_;
 };
 
@@ -99,20 +136,17 @@ class SortedColumn {
 // vector.
 HWY_INLINE void FinishSorted(CoordinateOp op, int f, int rows,
                              const Sorted& sorted, size_t columns, float* out) {
-  const hn::ScalableTag<double> dd;
-  const hn::Rebind<float, decltype(dd)> dh;
-  for (size_t c = 0; c < columns; c += hn::Lanes(dd)) {
-    const SortedColumn<decltype(dd)> column(sorted, c, rows);
-    auto result = hn::Zero(dd);
+  for (size_t c = 0; c < columns; c += Wide::kVectors * Wide::kLanes) {
+    const SortedColumns column(sorted, c, rows);
     if (op == CoordinateOp::kMedian) {
-      result = column.Median();
+      column.Median().Store(out + c);
+    } else if (op == CoordinateOp::kTrimmedMean) {
+      column.TrimmedMean(f).Store(out + c);
     } else if (op == CoordinateOp::kMeamed) {
-      result = column.MeanNearest(f, column.Median());
+      column.MeanNearest(f, column.Median()).Store(out + c);
     } else {
-      result = column.TrimmedMean(f);
-      if (op == CoordinateOp::kPhocas) result = column.MeanNearest(f, result);
+      column.MeanNearest(f, column.TrimmedMean(f)).Store(out + c);
     }
-    hn::StoreU(RoundToFloat(dh, hn::Add(result, hn::Zero(dd))), dh, out + c);
   }
 }
 

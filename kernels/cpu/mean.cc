@@ -39,6 +39,7 @@ HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
   for (size_t r = 0; r < rows.count; ++r) {
     const uint8_t* from = rows.values[r] + element * sizeof(float);
     hwy::Prefetch(from + kAhead);
+    if (kSums * lanes > 16) hwy::Prefetch(from + kAhead + 64);
     const auto factor = hn::Set(dd, rows.factors[r]);
 #pragma GCC unroll 4
     for (size_t k = 0; k < kSums; ++k) {

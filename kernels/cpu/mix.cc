@@ -1,6 +1,7 @@
 #include "kernels/cpu/mix.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -17,75 +18,92 @@ namespace {
 
 using DF = hn::ScalableTag<float>;
 constexpr size_t kWidth = MaxLanes(DF());
-constexpr size_t kVectors = 4;  // summed at a time
-constexpr size_t kAhead = 2048;
+constexpr size_t kAhead = 2048;  // bytes
+// Combinations that are summed at a time: as many as the registers hold.
+constexpr size_t kMostSums = kWidth == 16 ? 16 : 8;
 
-// One combination of kVectors vectors from `element` on, `Add`ed up from 0.
-template <class At, class Add>
-HWY_INLINE void Combine(const Mixer::Combination& terms, float scale,
-                        const At& at, const Add& add, float* to) {
+// What is mixed, at one vector of columns: rows, or differences.
+class Inputs {
+ public:
+  HWY_INLINE Inputs(const Mixer::Task& task, const uint8_t* const* rows,
+                    size_t element)
+      : rows_(rows), offset_(element * sizeof(float)), center_(hn::Zero(DF())) {
+    if (task.center != Mixer::kNone)
+      center_ = LoadBytes(DF(), rows[task.center] + offset_);
+  }
+  HWY_INLINE hn::VFromD<DF> At(size_t row) const {
+    const uint8_t* from = rows_[row] + offset_;
+    hwy::Prefetch(from + kAhead);
+    return hn::Sub(LoadBytes(DF(), from), center_);
+  }
+
+ private:
+  const uint8_t* const* const rows_;
+  const size_t offset_;
+  hn::VFromD<DF> center_;
+};
+
+// kSums combinations from `first` on, of every row.
+template <size_t kSums>
+HWY_INLINE void Combine(const Mixer::Task& task, const Inputs& inputs,
+                        size_t first, float* to) {
   const DF df;
-  hn::VFromD<DF> sums[kVectors];
-  for (auto& sum : sums) sum = hn::Zero(df);
-  for (const Mixer::Term& term : terms) {
-    const uint8_t* from = at(term.row);
-    const auto weight = hn::Set(df, term.weight);
-#pragma GCC unroll 4
-    for (size_t k = 0; k < kVectors; ++k) {
-      sums[k] = add(weight, LoadBytes(df, from + k * kWidth * sizeof(float)),
-                    sums[k]);
-    }
+  hn::VFromD<DF> sums[kSums];
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kSums; ++r) sums[r] = hn::Zero(df);
+  const float* weights = task.dense.data() + first;
+  for (size_t c = 0; c < task.rows; ++c, weights += task.padded) {
+    if (c == task.center) continue;  // its differences are 0
+    const auto x = inputs.At(c);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kSums; ++r)
+      sums[r] = FusedMulAdd(df, hn::Set(df, weights[r]), x, sums[r]);
   }
-#pragma GCC unroll 4
-  for (size_t k = 0; k < kVectors; ++k)
-    hn::StoreU(hn::Mul(sums[k], hn::Set(df, scale)), df, to + k * kWidth);
-}
-
-void MixTile(const Mixer::Combination* combinations, size_t count,
-             const uint8_t* const* rows, float* tile) {
-  const auto add = [](auto weight, auto x, auto sum)
-                       HWY_ATTR { return FusedMulAdd(DF(), weight, x, sum); };
-  for (size_t r = 0; r < count; ++r) {
-    for (size_t i = 0; i < Mixer::kElements; i += kVectors * kWidth) {
-      const auto at = [=](uint32_t row) HWY_ATTR {
-        const uint8_t* from = rows[row] + i * sizeof(float);
-        hwy::Prefetch(from + kAhead);
-        return from;
-      };
-      Combine(combinations[r], 1, at, add, tile + r * Mixer::kElements + i);
-    }
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kSums; ++r) {
+    if (first + r < task.combinations)
+      hn::StoreU(sums[r], df, to + (first + r) * Mixer::kElements);
   }
 }
 
-// differences[r * kElements + j] = rows[r][j] - center[j].
-void Subtract(const uint8_t* const* rows, size_t count, const uint8_t* center,
-              float* differences) {
+HWY_INLINE void CombineAll(const Mixer::Task& task, const Inputs& inputs,
+                           float* to) {
+  size_t r = 0;
+  for (; r + 8 < task.combinations; r += kMostSums)
+    Combine<kMostSums>(task, inputs, r, to);
+  if (r < task.combinations) Combine<8>(task, inputs, r, to);
+}
+
+// Of those rows only whose weight is not 0: to the same bits.
+HWY_INLINE void CombineSome(const Mixer::Task& task, const Inputs& inputs,
+                            float* to) {
   const DF df;
-  for (size_t r = 0; r < count; ++r) {
-    for (size_t i = 0; i < Mixer::kElements; i += kWidth) {
-      const uint8_t* from = rows[r] + i * sizeof(float);
-      hwy::Prefetch(from + kAhead);
-      const auto c = LoadBytes(df, center + i * sizeof(float));
-      hn::StoreU(hn::Sub(LoadBytes(df, from), c), df,
-                 differences + r * Mixer::kElements + i);
+  for (const Mixer::Combination& terms : task.terms) {
+    auto sum = hn::Zero(df);
+    for (const Mixer::Term& term : terms)
+      sum = FusedMulAdd(df, hn::Set(df, static_cast<float>(term.weight)),
+                        inputs.At(term.row), sum);
+    hn::StoreU(sum, df, to);
+    to += Mixer::kElements;
+  }
+}
+
+void Mix(const Mixer::Task& task, const uint8_t* const* rows, float* tile) {
+  for (size_t i = 0; i < Mixer::kElements; i += kWidth) {
+    const Inputs inputs(task, rows, i);
+    if (task.dense.empty()) {
+      CombineSome(task, inputs, tile + i);
+    } else {
+      CombineAll(task, inputs, tile + i);
     }
   }
 }
 
-// Means of rows of differences.
-void MixDifferences(const Mixer::Combination* combinations, size_t count,
-                    const float* differences, float* tile) {
-  const auto add = [](auto, auto x, auto sum)
-                       HWY_ATTR { return hn::Add(sum, x); };
-  for (size_t r = 0; r < count; ++r) {
-    const Mixer::Combination& terms = combinations[r];
-    for (size_t i = 0; i < Mixer::kElements; i += kVectors * kWidth) {
-      const auto at = [=](uint32_t row) HWY_ATTR {
-        return reinterpret_cast<const uint8_t*>(differences +
-                                                row * Mixer::kElements + i);
-      };
-      Combine(terms, terms[0].weight, at, add, tile + r * Mixer::kElements + i);
-    }
+void AddCenter(const uint8_t* center, float* results) {
+  const DF df;
+  for (size_t i = 0; i < Mixer::kElements; i += kWidth) {
+    const auto c = LoadBytes(df, center + i * sizeof(float));
+    hn::StoreU(hn::Add(hn::LoadU(df, results + i), c), df, results + i);
   }
 }
 
@@ -98,77 +116,77 @@ HWY_AFTER_NAMESPACE();
 namespace parapet {
 namespace {
 
-HWY_EXPORT(MixTile);
-HWY_EXPORT(Subtract);
-HWY_EXPORT(MixDifferences);
+HWY_EXPORT(Mix);
+HWY_EXPORT(AddCenter);
 
-float ValueAt(const uint8_t* row, size_t element) {
-  float value;
-  std::memcpy(&value, row + element * sizeof(float), sizeof(value));
-  return value;
+// Whether the weights of a combination add up to 1, but for their rounding.
+bool IsAffine(const Mixer::Combination& terms) {
+  double sum = 0;
+  for (const Mixer::Term& term : terms) sum += term.weight;
+  return std::abs(sum - 1) < 1e-12;
 }
 
-// Whether the weights of a combination are those of a mean.
-bool IsMean(const Mixer::Combination& terms) {
-  for (const Mixer::Term& term : terms) {
-    if (term.exact_weight != 1.0 / static_cast<double>(terms.size()))
-      return false;
-  }
-  return !terms.empty();
-}
-
-}  // namespace
-
-Mixer::Mixer(const double* weights, size_t combinations, size_t rows,
-             bool may_center)
-    : combinations_(combinations) {
-  for (size_t r = 0; r < combinations; ++r) {
-    for (size_t c = 0; c < rows; ++c) {
-      const double weight = weights[r * rows + c];
-      if (weight == 0) continue;
-      combinations_[r].push_back(
-          {static_cast<uint32_t>(c), static_cast<float>(weight), weight});
-    }
-  }
-  if (may_center) center_ = Center(rows);
-  if (center_ != kNone) differences_.resize(rows * kElements);
-}
-
-size_t Mixer::Center(size_t rows) const {
-  std::vector<int> used(rows);
-  for (const Combination& terms : combinations_) {
-    if (!IsMean(terms)) return kNone;
-    for (const Term& term : terms) ++used[term.row];
+// The row that is in most combinations, the first of equals; kNone if one of
+// them is not affine.
+size_t CenterOf(const Mixer::Task& task) {
+  std::vector<int> used(task.rows);
+  for (const Mixer::Combination& terms : task.terms) {
+    if (!IsAffine(terms)) return Mixer::kNone;
+    for (const Mixer::Term& term : terms) ++used[term.row];
   }
   const auto most = std::max_element(used.begin(), used.end());
   return static_cast<size_t>(most - used.begin());
 }
 
-void Mixer::Mix(const uint8_t* const* rows, float* tile) {
-  if (center_ == kNone) {
-    HWY_DYNAMIC_DISPATCH(MixTile)
-    (combinations_.data(), combinations_.size(), rows, tile);
-    return;
+}  // namespace
+
+Mixer::Mixer(const double* weights, size_t combinations, size_t rows,
+             bool may_center) {
+  task_.rows = rows;
+  task_.combinations = combinations;
+  task_.terms.resize(combinations);
+  size_t terms = 0;
+  for (size_t r = 0; r < combinations; ++r) {
+    for (size_t c = 0; c < rows; ++c) {
+      const double weight = weights[r * rows + c];
+      if (weight == 0) continue;
+      task_.terms[r].push_back({static_cast<uint32_t>(c), weight});
+      ++terms;
+    }
   }
-  HWY_DYNAMIC_DISPATCH(Subtract)
-  (rows, differences_.size() / kElements, rows[center_], differences_.data());
-  HWY_DYNAMIC_DISPATCH(MixDifferences)
-  (combinations_.data(), combinations_.size(), differences_.data(), tile);
+  if (may_center) task_.center = CenterOf(task_);
+  if (3 * terms > combinations * rows) MakeDense();
+}
+
+void Mixer::MakeDense() {
+  constexpr size_t kMost = 16;
+  task_.padded = (task_.combinations + kMost - 1) / kMost * kMost;
+  task_.dense.resize(task_.rows * task_.padded);
+  for (size_t r = 0; r < task_.combinations; ++r) {
+    for (const Term& term : task_.terms[r]) {
+      task_.dense[term.row * task_.padded + r] =
+          static_cast<float>(term.weight);
+    }
+  }
+}
+
+void Mixer::Mix(const uint8_t* const* rows, float* tile) const {
+  HWY_DYNAMIC_DISPATCH(Mix)(task_, rows, tile);
 }
 
 void Mixer::AddCenter(const uint8_t* const* rows, float* results) const {
-  if (center_ == kNone) return;
-  for (size_t j = 0; j < kElements; ++j)
-    results[j] += ValueAt(rows[center_], j);
+  if (task_.center == kNone) return;
+  HWY_DYNAMIC_DISPATCH(AddCenter)(rows[task_.center], results);
 }
 
 void Mixer::MixInFloat64(const uint8_t* const* rows, float* tile) const {
-  for (const Combination& terms : combinations_) {
+  for (const Combination& terms : task_.terms) {
     for (size_t j = 0; j < kElements; ++j) {
       double sum = 0;
       for (const Term& term : terms) {
-        sum +=
-            term.exact_weight * static_cast<double>(ValueAt(rows[term.row], j));
+        float value;
+        std::memcpy(&value, rows[term.row] + j * sizeof(float), sizeof(value));
+        sum += term.weight * static_cast<double>(value);
       }
       *tile++ = static_cast<float>(sum);
     }

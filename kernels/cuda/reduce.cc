@@ -1,5 +1,4 @@
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/sort_tile.h"
 
 namespace parapet::cuda {
 
@@ -8,12 +7,9 @@ CudaResult Reduce(const ReduceTask& task, const RowEntry* entries,
   const bool mixed = task.mixing.combinations > 0;
   if (!mixed && !NeedsOrder(task.op))
     return ReduceStreamed(task, limits, stream);
-  InlineRows rows;
-  if (mixed && task.values <= kMostInRegisters)
-    return ReduceMixed(task, limits, stream);
-  if (!mixed && MakeInlineRows(task, entries, &rows))
-    return ReduceRows(task, rows, limits, stream);
-  return ReduceSorted(task, limits, stream);
+  if (task.values > kMostInRegisters) return ReduceSorted(task, limits, stream);
+  if (mixed) return ReduceMixed(task, limits, stream);
+  return ReduceRows(task, MakeInlineRows(task, entries), limits, stream);
 }
 
 }  // namespace parapet::cuda

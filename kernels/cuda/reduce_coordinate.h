@@ -136,23 +136,19 @@ inline int PlacesFor(int values) {
   return places;
 }
 
-// `entries`: what task.rows.entries points to, on the host. False, and nothing,
-// if the rows are not for registers: too many, or a scale that is not a power
-// of two.
-inline bool MakeInlineRows(const ReduceTask& task, const RowEntry* entries,
-                           InlineRows* rows) {
-  if (task.values > kMostInRegisters) return false;
+// Of at most kMostInRegisters values. `entries`: what task.rows.entries points
+// to, on the host.
+inline InlineRows MakeInlineRows(const ReduceTask& task,
+                                 const RowEntry* entries) {
   InlineRows made;
   for (float& inverse : made.inverse) inverse = 1;
   const int below = (PlacesFor(task.values) - task.values) / 2;
   for (int r = 0; r < task.values; ++r) {
-    if (!entries[r].exact) return false;
     made.at[below + r] = task.rows.data + entries[r].offset;
     made.inverse[below + r] = entries[r].inverse;
     made.plain = made.plain && entries[r].inverse == 1;
   }
-  *rows = made;
-  return true;
+  return made;
 }
 
 template <int N, Stored kStored>

@@ -3,8 +3,14 @@
 namespace parapet::cuda {
 namespace {
 
+// How many blocks a multiprocessor is to hold. Left to itself, the compiler
+// saves a register here and there and spills.
+constexpr int BlocksFor(int values) {
+  return values <= 16 ? 8 : values <= 32 ? 6 : 3;
+}
+
 template <int N, bool kMedian>
-__global__ void __launch_bounds__(kOrderedThreads)
+__global__ void __launch_bounds__(kOrderedThreads, BlocksFor(N))
     MixedKernel(const __grid_constant__ ReduceTask task) {
   __shared__ float columns[N * kOrderedThreads];
   for (int64_t j = FirstElement(); j < task.elements; j += ElementStep())

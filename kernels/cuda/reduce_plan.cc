@@ -38,6 +38,10 @@ ReducePlan::ReducePlan(const ReduceSpecification& specification) {
   task_.scale = specification.scale;
   specification.mixed_rows > 0 ? PlanMixed(specification)
                                : PlanRows(specification);
+  // A mean of rows as they are, or a sum by weights, divides them itself.
+  if (task_.op == Operation::kMean) return;
+  for (const RowEntry& entry : entries_)
+    decodes_ = decodes_ || entry.divisor != 1;
 }
 
 void ReducePlan::AddEntry(const ReduceSpecification& specification, int slot,

@@ -36,6 +36,9 @@ class ReducePlan {
   // Row read()[i] is expected at offset i * row_stride of the staged rows.
   const std::vector<int>& read() const { return read_; }
   bool reads_previous() const { return reads_previous_; }
+  // Whether the rows are to be staged as float32, divided by their scale: it is
+  // not a power of two.
+  bool decodes() const { return decodes_; }
   // The rows that the report counts, by their number in the specification.
   const std::vector<int>& reported() const { return reported_; }
   int64_t report_bytes() const {
@@ -69,7 +72,7 @@ class ReducePlan {
   std::vector<int> read_, reported_;
   std::vector<int> slots_;  // of each entry: its row among those read
   std::vector<RowEntry> entries_;
-  bool reads_previous_ = false;
+  bool reads_previous_ = false, decodes_ = false;
   std::vector<int> columns_;  // of the mixing that are used
   std::vector<float> coefficients_;
   std::vector<double> weights_;

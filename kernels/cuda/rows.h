@@ -8,16 +8,15 @@
 namespace parapet::cuda {
 
 // One row of a reduction: where it is among the rows that were staged, and what
-// its numbers mean. A value is stored / divisor; where the division is exact it
-// is folded into the factors.
+// its numbers mean. A mean of rows divides what is stored by `divisor`; where
+// the division is exact it is folded into the factor. All else multiplies by
+// `inverse`: rows of another scale are decoded before they are staged.
 struct RowEntry {
   int64_t offset = 0;  // bytes from the first row
-  double divisor = 1;  // of a mean; 1 where it is folded into `factor`
-  double factor = 1;   // of a mean: its weight
-  double weight = 1;   // of a mean, in the sum of weights
-  double scale = 1;    // as float32: divided by this, where it is not `exact`
-  float inverse = 1;   // as float32: multiplied by this, where it is
-  int32_t exact = 1;
+  double divisor = 1;
+  double factor = 1;  // the weight
+  double weight = 1;  // in the sum of weights
+  float inverse = 1;
 };
 
 inline RowEntry MakeRowEntry(int64_t offset, double scale, double weight) {
@@ -26,9 +25,7 @@ inline RowEntry MakeRowEntry(int64_t offset, double scale, double weight) {
           .divisor = exact ? 1 : scale,
           .factor = exact ? weight / scale : weight,
           .weight = weight,
-          .scale = scale,
-          .inverse = exact ? static_cast<float>(1 / scale) : 1,
-          .exact = exact};
+          .inverse = exact ? static_cast<float>(1 / scale) : 1};
 }
 
 // Rows in one place, as the GPU reads them. Rows begin at a multiple of 4
@@ -46,10 +43,7 @@ PARAPET_HD float StoredAt(const Rows& rows, int row, int64_t j) {
 
 // As float32: what everything but a mean of rows as they are works on.
 PARAPET_HD float ValueAt(const Rows& rows, int row, int64_t j) {
-  const RowEntry& entry = rows.entries[row];
-  const float stored = Widen(rows.data + entry.offset, rows.stored, j);
-  if (entry.exact) return stored * entry.inverse;
-  return static_cast<float>(static_cast<double>(stored) / entry.scale);
+  return StoredAt(rows, row, j) * rows.entries[row].inverse;
 }
 
 }  // namespace parapet::cuda

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/distance_tile.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/reduce_plan.h"
 
 // What the kernels are tried on: by the CPU in tests/cuda, by a GPU in
@@ -246,6 +247,10 @@ struct DistanceCase {
   bool equal = false;  // some rows are the same
   uint64_t seed = 1;
 
+  // Rows of a scale that is not a power of two are staged as float32.
+  Stored staged_type() const {
+    return DividesExactly(scale) ? stored : Stored::kFloat32;
+  }
   std::string Name() const {
     return "rows " + std::to_string(rows) + ", elements " +
            std::to_string(elements) + ", leaf " + std::to_string(leaf) +
@@ -257,7 +262,8 @@ struct DistanceCase {
 
 struct DistanceData {
   int64_t row_stride = 0;
-  std::vector<unsigned char> rows;
+  std::vector<unsigned char> rows;    // as received
+  std::vector<unsigned char> staged;  // entries point into it
   std::vector<float> previous;
   std::vector<RowEntry> entries;
 };
@@ -280,7 +286,18 @@ inline DistanceData MakeData(const DistanceCase& c) {
     if (c.equal && r % 3 == 1)
       std::memcpy(row, row - data.row_stride,
                   static_cast<size_t>(data.row_stride));
-    data.entries.push_back(MakeRowEntry(r * data.row_stride, c.scale, 1));
+  }
+  const bool decodes = c.staged_type() != c.stored;
+  const int64_t stride =
+      decodes ? (c.elements * 4 + 15) / 16 * 16 : data.row_stride;
+  data.staged = data.rows;
+  if (decodes) data.staged.resize(static_cast<size_t>(stride) * c.rows);
+  for (int r = 0; r < c.rows; ++r) {
+    data.entries.push_back(MakeRowEntry(r * stride, decodes ? 1 : c.scale, 1));
+    for (int64_t j = 0; decodes && j < c.elements; ++j)
+      DecodeAt(data.rows.data() + r * data.row_stride, c.stored,
+               ScaleToDecode(c.scale), j,
+               reinterpret_cast<float*>(data.staged.data() + r * stride));
   }
   data.previous = RandomFloats(c.elements, random);
   return data;

@@ -13,7 +13,8 @@ namespace {
 
 bool RowIsFinite(const DistanceCase& c, const DistanceData& data, int row,
                  int64_t leaf) {
-  const Rows rows = {data.rows.data(), data.entries.data(), c.rows, c.stored};
+  const Rows rows = {data.staged.data(), data.entries.data(), c.rows,
+                     c.staged_type()};
   const int64_t end = std::min(c.elements, (leaf + 1) * c.leaf);
   for (int64_t j = leaf * c.leaf; j < end; ++j) {
     if (!std::isfinite(ValueAt(rows, row, j))) return false;

@@ -97,13 +97,12 @@ inline bool Reduce(const ReduceTask& task, const RowEntry* entries,
       vote ? VoteAt(task, j) : MeanAt(task, j);
     return true;
   }
-  InlineRows rows;
-  if (mixed && task.values <= kMostInRegisters) {
+  if (task.values > kMostInRegisters) return RunSorted(task, limits);
+  if (mixed) {
     RunInRegisters(task, nullptr);
-  } else if (!mixed && MakeInlineRows(task, entries, &rows)) {
-    RunInRegisters(task, &rows);
   } else {
-    return RunSorted(task, limits);
+    const InlineRows rows = MakeInlineRows(task, entries);
+    RunInRegisters(task, &rows);
   }
   return true;
 }

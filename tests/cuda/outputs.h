@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/elements.h"
 #include "tests/cuda/cases.h"
 #include "tests/cuda/host_run.h"
 
@@ -81,26 +82,50 @@ inline void SetResults(const ReduceCase& c, const Addresses& at,
                           at.moment2, at.publish, c.published};
 }
 
+// The rows that a plan reads, as it wants them.
+struct StagedRows {
+  std::vector<unsigned char> bytes;
+  int64_t stride = 0;
+  Stored stored = Stored::kFloat32;
+};
+inline StagedRows Stage(const ReduceCase& c, const ReduceData& data,
+                        const ReducePlan& plan) {
+  StagedRows staged;
+  staged.stored = plan.decodes() ? Stored::kFloat32 : c.stored;
+  staged.stride = (c.elements * SizeOf(staged.stored) + 15) / 16 * 16;
+  staged.bytes.resize(plan.read().size() * static_cast<size_t>(staged.stride));
+  unsigned char* to = staged.bytes.data();
+  for (int row : plan.read()) {
+    if (plan.decodes()) {
+      for (int64_t j = 0; j < c.elements; ++j)
+        DecodeAt(data.Row(row), c.stored, ScaleToDecode(c.scale), j,
+                 reinterpret_cast<float*>(to));
+    } else {
+      std::memcpy(to, data.Row(row), static_cast<size_t>(staged.stride));
+    }
+    to += staged.stride;
+  }
+  return staged;
+}
+
 inline ReduceOutputs RunOnHost(const ReduceCase& c, const ReduceData& data,
                                const Limits& limits) {
   const ReducePlan plan = PlanOf(data);
   ReduceOutputs outputs(c, data, plan);
-  std::vector<unsigned char> staged;
-  for (int row : plan.read())
-    staged.insert(staged.end(), data.Row(row), data.Row(row) + data.row_stride);
+  const StagedRows staged = Stage(c, data, plan);
   // Of doubles, for its alignment.
   std::vector<double> header(static_cast<size_t>(plan.header_bytes()) / 8);
   auto* header_bytes = reinterpret_cast<std::byte*>(header.data());
-  plan.WriteHeader(data.row_stride, header_bytes);
-  ReduceTask task = plan.TaskOf(header_bytes, staged.data(), c.stored,
-                                outputs.previous.data());
+  plan.WriteHeader(staged.stride, header_bytes);
+  ReduceTask task = plan.TaskOf(header_bytes, staged.bytes.data(),
+                                staged.stored, outputs.previous.data());
   SetResults(
       c,
       {outputs.aggregate.data(), outputs.previous.data(), outputs.out.data(),
        outputs.moment1.data(), outputs.moment2.data(), data.weights.data(),
        outputs.publish.data(), outputs.report_at()},
       &task);
-  host::Reduce(task, plan.EntriesFor(data.row_stride).data(), limits);
+  host::Reduce(task, plan.EntriesFor(staged.stride).data(), limits);
   return outputs;
 }
 
@@ -121,7 +146,7 @@ struct DistanceOutputs {
 inline DistanceTask TaskOf(const DistanceCase& c) {
   DistanceTask task;
   task.rows.count = c.rows;
-  task.rows.stored = c.stored;
+  task.rows.stored = c.staged_type();
   task.elements = c.elements;
   task.leaf = c.leaf;
   return task;
@@ -132,7 +157,7 @@ inline DistanceOutputs RunOnHost(const DistanceCase& c,
                                  const Limits& limits) {
   DistanceTask task = TaskOf(c);
   DistanceOutputs outputs(task);
-  task.rows.data = data.rows.data();
+  task.rows.data = data.staged.data();
   task.rows.entries = data.entries.data();
   task.previous = c.previous ? data.previous.data() : nullptr;
   task.sums = outputs.sums.data();

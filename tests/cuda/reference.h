@@ -128,9 +128,9 @@ inline Expected ExpectedDistance(const DistanceCase& c,
                                  int b) {
   const auto value = [&](int vector, int64_t j) -> double {
     if (vector < c.rows) {
-      return static_cast<double>(
-          ValueAt({data.rows.data(), data.entries.data(), c.rows, c.stored},
-                  vector, j));
+      return static_cast<double>(ValueAt(
+          {data.staged.data(), data.entries.data(), c.rows, c.staged_type()},
+          vector, j));
     }
     return vector == c.rows && c.previous
                ? static_cast<double>(data.previous[j])
