@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -253,6 +254,25 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
              &all->server.audit_bytes, {1024});
 }
 
+void AddDevice(FlagSet* set, WorkerFlags* worker) {
+  set->Add("device", "auto|cpu|cuda:N", worker->device,
+           "where a worker computes; auto: on a GPU if there is one",
+           [worker](const std::string& text) {
+             uint32_t gpu = 0;
+             if (text != "auto" && text != "cpu" &&
+                 !(absl::StartsWith(text, "cuda:") &&
+                   absl::SimpleAtoi(text.substr(5), &gpu))) {
+               return absl::InvalidArgumentError(
+                   "must be auto, cpu or cuda:N with a GPU's number");
+             }
+             worker->device = text;
+             return absl::OkStatus();
+           });
+  set->OneOf("compute", {"float32", "bfloat16"},
+             "numbers that a GPU multiplies; it adds in float32",
+             &worker->compute);
+}
+
 void AddWorker(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kWorker ? "This worker" : "");
   set->Count("id", "K", "which of the workers (or evaluators) this is",
@@ -264,6 +284,7 @@ void AddWorker(FlagSet* set, Role role, AllFlags* all) {
              &all->worker.threads, {1, 1024});
   set->OneOf("isa", {"default", "sse41", "avx2", "avx512"},
              "highest instruction set to use", &all->worker.isa);
+  AddDevice(set, &all->worker);
   set->Group(role == Role::kServer ? "" : "Attacks, for tests and demos only");
   set->Text("attack", "ATTACK",
             "what attackers push instead of gradients: sign_flip, alie, ...",
@@ -417,6 +438,7 @@ std::vector<std::string> Forward(const std::vector<FlagSetting>& settings) {
 
 absl::Status FinishRun(const AllFlags& all, RunFlags* flags) {
   flags->forward = Forward(all.settings);
+  flags->device = all.worker.device;
   flags->rule_secret = all.server.rule_secret;
   flags->audit = all.server.audit;
   flags->audit_bytes = all.server.audit_bytes;

@@ -67,12 +67,15 @@ struct WorkerFlags : CommonFlags {
   std::string data;  // job.data with {id} replaced by this worker's id
   int threads = 1;   // that compute
   std::string isa = "default";
+  std::string device = "auto";      // "auto", "cpu" or "cuda:N"
+  std::string compute = "float32";  // or "bfloat16", on a GPU
 };
 
 struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
                                   // how many to start
   std::string transport = "ipc";  // or "tcp"
   std::string summary = "text";   // or "json", "none"
+  std::string device;             // as in WorkerFlags
   // Of the lead, as in ServerFlags.
   std::optional<uint64_t> rule_secret;
   std::string audit;
