@@ -79,8 +79,8 @@ ReduceReport ReportOf(const std::vector<cuda::Report::Counter>& counters,
   return report;
 }
 
-// Device memory of chunks' rows. Blocks are kept for the next round: freeing one
-// would wait for the whole GPU.
+// Device memory of chunks' rows. Blocks are kept for the next round: freeing
+// one would wait for the whole GPU.
 class RowsPool : public std::enable_shared_from_this<RowsPool> {
  public:
   RowsPool(int gpu, int64_t block_bytes, int64_t budget)
@@ -223,8 +223,8 @@ class CudaShardDevice : public ShardDevice {
     std::vector<cuda::HostRow> host;
     for (const Row& row : rows) host.push_back(HostRowOf(row));
     auto keep = std::make_shared<CudaKeptRows>();
-    const auto needed = cuda::DeviceRows::BytesFor(
-        static_cast<int64_t>(rows.size()), elements);
+    const auto needed =
+        cuda::DeviceRows::BytesFor(static_cast<int64_t>(rows.size()), elements);
     if (needed <= rows_->block_bytes()) keep->block = rows_->Get();
     keep->rows.data = reinterpret_cast<unsigned char*>(keep->block.get());
     cuda::DeviceRows* room = keep->block == nullptr ? nullptr : &keep->rows;
@@ -267,17 +267,15 @@ class CudaShardDevice : public ShardDevice {
     const CudaResult result = use(*pipeline);
     MutexLock lock(&mutex_);
     idle_.push_back(std::move(pipeline));
+    returned_.SignalAll();
     return StatusOf(result);
   }
 
   std::unique_ptr<Pipeline> Take() const {
-    const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !idle_.empty();
-    };
-    mutex_.LockWhen(absl::Condition(&some));
+    MutexLock lock(&mutex_);
+    while (idle_.empty()) returned_.Wait(&mutex_);
     std::unique_ptr<Pipeline> pipeline = std::move(idle_.back());
     idle_.pop_back();
-    mutex_.Unlock();
     return pipeline;
   }
 
@@ -301,6 +299,7 @@ class CudaShardDevice : public ShardDevice {
   const cuda::GpuFacts gpu_;
   const std::shared_ptr<RowsPool> rows_;
   mutable Mutex mutex_;
+  mutable CondVar returned_;
   mutable std::vector<std::unique_ptr<Pipeline>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -386,10 +386,9 @@ CudaResult Pipeline::LeafSquares(const float* values, int64_t elements,
 }
 
 CudaResult Pipeline::Copy(const void* from, int64_t bytes, void* to) {
-  return Done(ResultOf(
-      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
-                      compute_.get()),
-      "cudaMemcpyAsync(to, from)", __FILE__, __LINE__));
+  return Done(ResultOf(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                                       cudaMemcpyDefault, compute_.get()),
+                       "cudaMemcpyAsync(to, from)", __FILE__, __LINE__));
 }
 
 CudaResult Pipeline::Encode(const float* values, int64_t elements, Stored to,
