@@ -1,14 +1,11 @@
 // Coordinate operations other than the mean: every bit and every count against
 // one scalar reference, on every instruction set.
 
-#include "kernels/cpu/columns.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "tests/kernels/mean_fixture.h"
 
@@ -49,28 +46,9 @@ double NearestOf(const std::vector<double>& sorted, size_t f, double center) {
   return SumOf(sorted, begin, end) / static_cast<double>(end - begin);
 }
 
-// As Columns says for more than kMostSorted rows.
-double TrimmedByBounds(const std::vector<double>& values, size_t f) {
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  const size_t n = values.size();
-  const double low = sorted[f], high = sorted[n - f - 1];
-  double sum = 0;
-  for (double value : values) sum += low < value && value < high ? value : 0;
-  const auto kept = std::span(sorted).subspan(f, n - 2 * f);
-  const auto lows = std::count(kept.begin(), kept.end(), low);
-  const auto highs = std::count(kept.begin(), kept.end(), high);
-  sum += low * static_cast<double>(lows);
-  if (low != high) sum += high * static_cast<double>(highs);
-  return sum / static_cast<double>(n - 2 * f);
-}
-
-// One column of finite values, in row order.
+// One column of finite values.
 float ReduceColumn(const ReduceSpec& spec, int f, std::vector<double> values) {
-  const auto at_once = static_cast<size_t>(Columns::kMostSorted);
   const auto liars = static_cast<size_t>(f);
-  if (spec.op == CoordinateOp::kTrimmedMean && values.size() > at_once)
-    return static_cast<float>(TrimmedByBounds(values, liars) + 0.0);
   std::sort(values.begin(), values.end());
   double result = 0;
   if (spec.op == CoordinateOp::kMedian) {
