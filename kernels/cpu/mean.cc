@@ -1,6 +1,7 @@
 #include "kernels/cpu/mean.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/cast.h"
 #include "kernels/cpu/reducer.h"
@@ -197,12 +198,29 @@ void Mean::Tile(size_t begin, size_t elements, bool stream, float* mean,
                         plain_};
   if (is_sum_ && terms_.empty())
     return std::fill_n(mean, elements, 0.0f), void();
+  if (is_sum_ && !exact_) SumOfQuotients(rows, elements, mean);
   if (exact_ && !terms_.empty() &&
       HWY_DYNAMIC_DISPATCH(MeanOfFinite)(rows, elements, stream, mean)) {
     return;
   }
   if (is_sum_) return ReplaceBad(begin, absl::MakeSpan(mean, elements), report);
   TileWithBadValues(rows, begin, elements, mean, report);
+}
+
+// Of rows whose scale is not a power of two. Nobody waits for it: nobody sends
+// such a scale unless asked to.
+void Mean::SumOfQuotients(const Sources& rows, size_t elements,
+                          float* mean) const {
+  for (size_t i = 0; i < elements; ++i) {
+    double sum = 0;
+    for (size_t t = 0; t < terms_.size(); ++t) {
+      float value;
+      std::memcpy(&value, rows.values[t] + i * sizeof(float), sizeof(value));
+      sum +=
+          terms_[t].factor * (static_cast<double>(value) / terms_[t].divisor);
+    }
+    mean[i] = static_cast<float>(sum / rows.total + 0.0);
+  }
 }
 
 void Mean::TileWithBadValues(const Sources& rows, size_t begin, size_t elements,

@@ -49,6 +49,7 @@ class Mean {
   Mean() = default;
   void AddTerm(const Row& row, size_t place);
   void ReadTile(size_t begin, size_t elements);
+  void SumOfQuotients(const Sources& rows, size_t elements, float* mean) const;
   void TileWithBadValues(const Sources& rows, size_t begin, size_t elements,
                          float* mean, ReduceReport* report) const;
 

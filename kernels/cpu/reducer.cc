@@ -144,9 +144,24 @@ class MixedReducer : public TileReducer {
     mixer_.Mix(at_.data(), tile_.data());
     if (columns_.Reduce(mixed_.data(), kElements, false, results))
       return mixer_.AddCenter(at_.data(), results);
+    bool finite[kElements];
+    for (size_t j = 0; j < kElements; ++j) finite[j] = IsColumnFinite(j);
+    mixer_.AddCenter(at_.data(), results);
     mixer_.MixInFloat64(at_.data(), tile_.data());
-    if (columns_.Reduce(mixed_.data(), kElements, false, results)) return;
+    float again[kElements];
+    columns_.Reduce(mixed_.data(), kElements, false, again);
+    // A column by itself: its neighbours do not change its bits.
+    for (size_t j = 0; j < kElements; ++j) {
+      if (!finite[j]) results[j] = again[j];
+    }
     ReplaceBad(begin, absl::MakeSpan(results, count), report);
+  }
+
+  bool IsColumnFinite(size_t column) const {
+    for (size_t at = column; at < tile_.size(); at += kElements) {
+      if (!std::isfinite(tile_[at])) return false;
+    }
+    return true;
   }
 
   // Makes the last few columns ones of which kElements can be read.
