@@ -230,6 +230,39 @@ TEST_P(MixTest, WhatOverflowsOnTheWayIsMadeInFloat64) {
   EXPECT_EQ(report_.bad_coordinates, 0);
 }
 
+TEST_P(MixTest, AnOverflowDoesNotChangeItsNeighbours) {
+  Values values = Random(5, 130);
+  const Mixing mixing = Means(5, 4);
+  std::vector<float> expected =
+      Reduce(mixing.Spec(CoordinateOp::kTrimmedMean, 1), values);
+  for (size_t r = 0; r < 5; ++r) values[r][70] = r % 2 == 0 ? 3e38f : -3e38f;
+  std::vector<float> out =
+      Reduce(mixing.Spec(CoordinateOp::kTrimmedMean, 1), values);
+  EXPECT_TRUE(std::isfinite(out[70]));
+  out[70] = expected[70];
+  EXPECT_EQ(Bits(out), Bits(expected));
+}
+
+// As float16 rows of an odd scale are.
+TEST_P(MixTest, AScaleThatIsNoPowerOfTwo) {
+  OwnedRows rows(100);
+  for (int r = 0; r < 3; ++r)
+    rows.Add(RandomFloats(random_, 100, 0), 1, DType::kFloat16, 7);
+  Mixing mixing(1, 3);
+  for (int c = 0; c < 3; ++c) mixing.at(0, c) = 0.5 - 0.1 * c;
+  std::vector<float> out(100);
+  device_->Reduce(mixing.Spec(CoordinateOp::kMean, 0), rows.rows(), nullptr,
+                  100, out.data());
+  for (int64_t j = 0; j < 100; ++j) {
+    double sum = 0;
+    for (int c = 0; c < 3; ++c) {
+      sum += mixing.at(0, c) *
+             (StoredValue(rows.rows()[c].data, DType::kFloat16, j) / 7);
+    }
+    ASSERT_EQ(out[j], static_cast<float>(sum));
+  }
+}
+
 TEST_P(MixTest, AResultThatIsNotFiniteIsBad) {
   Values values = Random(4, 70);
   values[1][66] = kInfinity;
