@@ -71,7 +71,7 @@ struct WorkerFlags : CommonFlags {
 
 struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
                                   // how many to start
-  std::string transport = "ipc";  // or "tcp"
+  std::string transport = "auto";  // or "shm", "ipc", "tcp"
   std::string summary = "text";   // or "json", "none"
   // Of the lead, as in ServerFlags.
   std::optional<uint64_t> rule_secret;
