@@ -2,7 +2,9 @@
 #define PARAPET_COMMON_BUFFER_POOL_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -15,21 +17,28 @@ namespace parapet {
 // go of the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
-  // At most `max_idle` buffers are kept for later; more are freed.
-  static std::shared_ptr<BufferPool> Create(size_t bytes, size_t max_idle);
-  ~BufferPool();
+  // Makes a buffer of so many bytes, 64-byte aligned, on any thread. Null: it
+  // cannot, and ordinary memory will do.
+  using Allocate = std::function<std::shared_ptr<std::byte>(size_t)>;
+
+  // At most `max_idle` buffers are kept for later; more are freed. `allocate`
+  // may be empty, for ordinary memory.
+  static std::shared_ptr<BufferPool> Create(size_t bytes, size_t max_idle,
+                                            Allocate allocate = nullptr);
 
   // At least `bytes` bytes, 64-byte aligned, with any content.
   std::shared_ptr<std::byte> Get();
 
  private:
-  BufferPool(size_t bytes, size_t max_idle)
-      : bytes_(bytes), max_idle_(max_idle) {}
-  void Return(std::byte* buffer);
+  BufferPool(size_t bytes, size_t max_idle, Allocate allocate)
+      : bytes_(bytes), max_idle_(max_idle), allocate_(std::move(allocate)) {}
+  std::shared_ptr<std::byte> MakeBuffer() const;
+  void Return(std::shared_ptr<std::byte> buffer);
 
   const size_t bytes_, max_idle_;
+  const Allocate allocate_;
   Mutex mutex_;
-  std::vector<std::byte*> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<std::byte>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One buffer of its own size, 64-byte aligned, zeroed.

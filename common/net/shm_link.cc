@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kMagic = 0x3130'4d48'5350'5250;  // "PRPSHM01"
 constexpr size_t kPage = 4096;
 constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kMostSlab = size_t{1} << 40;
 
 struct Hello {
   uint64_t magic = kMagic;
@@ -22,7 +23,12 @@ struct Hello {
 
 struct Answer {
   uint64_t magic = kMagic;
-  uint64_t ring = 0, block = 0, blocks = 0;
+  uint64_t ring = 0, block = 0, blocks = 0, loans = 0;
+};
+
+struct SlabNote {
+  uint64_t magic = kMagic;
+  uint64_t id = 0, bytes = 0;
 };
 
 // The counters of both directions: up is from the connecting side.
@@ -50,11 +56,13 @@ absl::StatusOr<Packet> Receive(int socket, size_t fds, T* content) {
 }
 
 absl::Status CheckShape(const ShmShape& shape) {
-  const bool fits =
-      std::has_single_bit(shape.ring) && shape.ring >= kPage &&
-      shape.block % 64 == 0 && shape.block > 0 && shape.block <= kMostBytes &&
-      shape.ring <= kMostBytes && shape.blocks >= 2 &&
-      shape.blocks <= ShmShape::kMostBlocks && shape.bytes() <= kMostBytes;
+  const bool fits = std::has_single_bit(shape.ring) && shape.ring >= kPage &&
+                    shape.block % 64 == 0 && shape.block > 0 &&
+                    shape.block <= kMostBytes && shape.ring <= kMostBytes &&
+                    shape.blocks >= 2 && shape.blocks <= ShmShape::kMostSlots &&
+                    shape.loans <= ShmShape::kMostSlots &&
+                    shape.slots() <= ShmShape::kMostSlots &&
+                    shape.bytes() <= kMostBytes;
   return fits ? absl::OkStatus() : Nonsense();
 }
 
@@ -123,7 +131,8 @@ absl::StatusOr<ShmLink> AnswerHello(int socket, const ShmBell& bell,
       limits, [peer = link.peer] { peer->Ring(); });
   link.writer = std::make_unique<ShmWriter>(ShmMemory{
       std::make_shared<Owners>(shared, out), &both->down, out.get(), shape});
-  const Answer answer = {kMagic, shape.ring, shape.block, shape.blocks};
+  const Answer answer = {kMagic, shape.ring, shape.block, shape.blocks,
+                         shape.loans};
   std::vector<int> fds = {counters.get(), up.get(), down.get()};
   for (int fd : bell.fds()) fds.push_back(fd);
   PARAPET_RETURN_IF_ERROR(SendPacket(socket, &answer, sizeof(answer), fds));
@@ -133,7 +142,8 @@ absl::StatusOr<ShmLink> AnswerHello(int socket, const ShmBell& bell,
 absl::StatusOr<ShmLink> TakeAnswer(int socket, const Limits& limits) {
   Answer answer;
   PARAPET_ASSIGN_OR_RETURN(Packet packet, Receive(socket, 5, &answer));
-  const ShmShape shape = {answer.ring, answer.block, answer.blocks};
+  const ShmShape shape = {answer.ring, answer.block, answer.blocks,
+                          answer.loans};
   PARAPET_RETURN_IF_ERROR(CheckShape(shape));
   std::vector<UniqueFd>& fds = packet.fds;
   PARAPET_RETURN_IF_ERROR(CheckSharedFile(fds[0].get(), sizeof(Counters)));
@@ -157,6 +167,22 @@ absl::StatusOr<ShmLink> TakeAnswer(int socket, const Limits& limits) {
                 shape},
       limits, [peer = link.peer] { peer->Ring(); });
   return link;
+}
+
+absl::Status SendSlab(int socket, uint32_t id, int file, size_t bytes) {
+  const SlabNote note = {kMagic, id, bytes};
+  return SendPacket(socket, &note, sizeof(note), {file});
+}
+
+absl::StatusOr<ShmSlab> TakeSlab(int socket) {
+  SlabNote note;
+  PARAPET_ASSIGN_OR_RETURN(Packet packet, Receive(socket, 1, &note));
+  if (note.bytes > kMostSlab || note.id > ~uint32_t{0}) return Nonsense();
+  const int file = packet.fds[0].get();
+  PARAPET_RETURN_IF_ERROR(CheckSharedFile(file, note.bytes));
+  PARAPET_ASSIGN_OR_RETURN(Mapping mapping, MapFile(file, note.bytes, false));
+  return ShmSlab{static_cast<uint32_t>(note.id), note.bytes,
+                 std::move(mapping)};
 }
 
 }  // namespace parapet::net

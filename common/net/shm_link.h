@@ -50,6 +50,17 @@ struct ShmLink {
   std::shared_ptr<ShmBell> peer;
 };
 
+// After the handshake a side may tell of slabs that it lends from, before the
+// first record that does.
+absl::Status SendSlab(int socket, uint32_t id, int file, size_t bytes);
+struct ShmSlab {
+  uint32_t id = 0;
+  size_t bytes = 0;
+  Mapping mapping;  // to be read only
+};
+// Unavailable: there is no word; Aborted: the other side is gone.
+absl::StatusOr<ShmSlab> TakeSlab(int socket);
+
 // How two processes agree on one, by a packet each way over a Unix socket. The
 // accepting side makes the memory.
 //

@@ -10,7 +10,7 @@ namespace parapet::net {
 
 using shm_internal::Broken;
 using shm_internal::kLine;
-using shm_internal::kNoBlock;
+using shm_internal::kNoSlot;
 using shm_internal::Padded;
 using shm_internal::RecordHead;
 
@@ -21,39 +21,39 @@ struct ShmReader::Record {
   size_t bytes = 0;  // in the ring
 };
 
-// ---- Blocks -----------------------------------------------------------------
+// ---- Slots ------------------------------------------------------------------
 
-ShmReader::Blocks::Blocks(ShmMemory memory, std::function<void()> ring_bell)
+ShmReader::Slots::Slots(ShmMemory memory, std::function<void()> ring_bell)
     : memory_(std::move(memory)),
       ring_bell_(std::move(ring_bell)),
-      kept_(memory_.shape.blocks) {}
+      kept_(memory_.shape.slots()) {}
 
-bool ShmReader::Blocks::Keep(uint32_t block) {
+bool ShmReader::Slots::Keep(uint32_t slot) {
   MutexLock lock(&mutex_);
-  if (kept_[block]) return false;
-  kept_[block] = true;
-  ++count_;
+  if (kept_[slot]) return false;
+  kept_[slot] = true;
+  if (slot < memory_.shape.blocks) ++count_;
   return true;
 }
 
-void ShmReader::Blocks::Return(uint32_t block) {
+void ShmReader::Slots::Return(uint32_t slot) {
   {
     MutexLock lock(&mutex_);
-    kept_[block] = false;
-    --count_;
-    memory_.counters->blocks[returned_ % kept_.size()].store(
-        block, std::memory_order_relaxed);
+    kept_[slot] = false;
+    if (slot < memory_.shape.blocks) --count_;
+    memory_.counters->slots[returned_ % kept_.size()].store(
+        slot, std::memory_order_relaxed);
     memory_.counters->returned.store(++returned_, std::memory_order_seq_cst);
   }
   Ring();
 }
 
-size_t ShmReader::Blocks::kept() {
+size_t ShmReader::Slots::kept_blocks() {
   MutexLock lock(&mutex_);
   return count_;
 }
 
-void ShmReader::Blocks::Ring() {
+void ShmReader::Slots::Ring() {
   if (memory_.counters->wants_room.load(std::memory_order_seq_cst) != 0 &&
       memory_.counters->wants_room.exchange(0) != 0)
     ring_bell_();
@@ -64,16 +64,16 @@ void ShmReader::Blocks::Ring() {
 ShmReader::ShmReader(ShmMemory memory, const Limits& limits,
                      std::function<void()> ring_bell)
     : limits_(limits),
-      blocks_(
-          std::make_shared<Blocks>(std::move(memory), std::move(ring_bell))) {}
+      slots_(std::make_shared<Slots>(std::move(memory), std::move(ring_bell))) {
+}
 
 bool ShmReader::HasMore() const {
-  return blocks_->memory().counters->written.load(std::memory_order_seq_cst) !=
+  return slots_->memory().counters->written.load(std::memory_order_seq_cst) !=
          read_;
 }
 
 absl::StatusOr<ShmReader::Record> ShmReader::ReadRecord() {
-  const ShmMemory& memory = blocks_->memory();
+  const ShmMemory& memory = slots_->memory();
   const size_t ring = memory.shape.ring;
   const uint64_t there =
       memory.counters->written.load(std::memory_order_acquire) - read_;
@@ -89,42 +89,57 @@ absl::StatusOr<ShmReader::Record> ShmReader::ReadRecord() {
     return most == record.bytes ? absl::StatusOr<Record>(record)
                                 : Broken("a skip past the end");
   }
-  const bool in_line = head.block == kNoBlock;
+  const bool in_line = head.slot == kNoSlot;
   if (head.kind != RecordHead::kMessage && head.kind != RecordHead::kPart)
     return Broken("a record of no known kind");
   if (head.header > most || (in_line && head.payload > ShmWriter::kInline) ||
       (record.bytes = shm_internal::RecordBytes(head)) > most)
     return Broken("a record past its end");
-  if (!in_line && (head.block >= memory.shape.blocks ||
-                   head.payload > memory.shape.block || head.payload == 0))
-    return Broken("a block that is not there");
+  if (in_line) return record;
+  const bool in_block = head.slot < memory.shape.blocks;
+  if (head.slot >= memory.shape.slots() || head.payload == 0 ||
+      (in_block && head.payload > memory.shape.block) ||
+      (!in_block && head.payload != head.total))
+    return Broken("a payload where none can be");
   return record;
+}
+
+// Where the payload of a record is, wherever that is.
+absl::StatusOr<ShmReader::Lent> ShmReader::Locate(const Record& record) const {
+  const RecordHead& head = record.head;
+  const ShmMemory& memory = slots_->memory();
+  if (head.slot == kNoSlot)
+    return Lent{nullptr, record.begin + kLine + Padded(head.header)};
+  if (head.slot < memory.shape.blocks) {
+    return Lent{nullptr, memory.bytes + memory.shape.ring +
+                             head.slot * memory.shape.block};
+  }
+  if (!find_) return Broken("it lends what nobody can borrow");
+  return find_(head.slab, head.offset, head.payload);
 }
 
 absl::Status ShmReader::TakePayload(const Record& record) {
   const RecordHead& head = record.head;
-  const ShmMemory& memory = blocks_->memory();
-  const bool in_line = head.block == kNoBlock;
-  const std::byte* data = in_line ? record.begin + kLine + Padded(head.header)
-                                  : memory.bytes + memory.shape.ring +
-                                        head.block * memory.shape.block;
-  if (!in_line && !blocks_->Keep(head.block)) return Broken("a block twice");
+  const ShmShape& shape = slots_->memory().shape;
+  PARAPET_ASSIGN_OR_RETURN(const Lent lent, Locate(record));
+  const bool in_line = head.slot == kNoSlot;
+  if (!in_line && !slots_->Keep(head.slot)) return Broken("a slot twice");
   taken_ += head.payload;
-  if (!in_line && head.payload == total_ &&
-      blocks_->kept() <= memory.shape.blocks / 2) {
-    const std::shared_ptr<Blocks> blocks = blocks_;
-    const uint32_t block = head.block;
+  const bool is_lent = !in_line && head.slot >= shape.blocks;
+  if (is_lent || (!in_line && head.payload == total_ &&
+                  slots_->kept_blocks() <= shape.blocks / 2)) {
     const std::shared_ptr<const void> owner(
-        data, [blocks, block](const void*) { blocks->Return(block); });
-    message_->payload = Payload(owner, data, total_);
+        lent.data, [slots = slots_, slot = head.slot, mapping = lent.owner](
+                       const void*) { slots->Return(slot); });
+    message_->payload = Payload(owner, lent.data, total_);
     return absl::OkStatus();
   }
   if (parts_ == nullptr) {
     parts_ = std::make_shared<std::string>();
     parts_->reserve(total_);
   }
-  parts_->append(reinterpret_cast<const char*>(data), head.payload);
-  if (!in_line) blocks_->Return(head.block);
+  parts_->append(reinterpret_cast<const char*>(lent.data), head.payload);
+  if (!in_line) slots_->Return(head.slot);
   return absl::OkStatus();
 }
 
@@ -154,8 +169,8 @@ absl::StatusOr<std::optional<ShmReader::Message>> ShmReader::Read() {
     const bool skip = record.head.kind == RecordHead::kSkip;
     if (!skip) PARAPET_RETURN_IF_ERROR(Take(record));
     read_ += record.bytes;
-    blocks_->memory().counters->freed.store(read_, std::memory_order_seq_cst);
-    blocks_->Ring();
+    slots_->memory().counters->freed.store(read_, std::memory_order_seq_cst);
+    slots_->Ring();
     if (skip || !IsWhole()) continue;
     if (parts_ != nullptr) {
       message_->payload = Payload(parts_, parts_->data(), parts_->size());

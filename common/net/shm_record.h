@@ -12,7 +12,7 @@
 namespace parapet::net::shm_internal {
 
 inline constexpr size_t kLine = 64;
-inline constexpr uint32_t kNoBlock = ~uint32_t{0};
+inline constexpr uint32_t kNoSlot = ~uint32_t{0};
 
 // The beginning of a record, padded to a line.
 struct RecordHead {
@@ -22,10 +22,13 @@ struct RecordHead {
     kSkip = 3,     // go on at the ring's first byte
   };
   uint32_t kind = 0;
-  uint32_t header = 0;        // bytes
-  uint32_t block = kNoBlock;  // where the payload is; kNoBlock: in the record
-  uint64_t payload = 0;       // bytes of this record
-  uint64_t total = 0;         // of the whole message
+  uint32_t header = 0;  // bytes
+  // Where the payload is: in the record, or in a block, or lent.
+  uint32_t slot = kNoSlot;
+  uint32_t slab = 0;     // where it is lent from
+  uint64_t offset = 0;   // in the slab
+  uint64_t payload = 0;  // bytes of this record
+  uint64_t total = 0;    // of the whole message
 };
 static_assert(sizeof(RecordHead) <= kLine);
 
@@ -36,7 +39,7 @@ inline size_t Padded(size_t bytes) {
 // In the ring.
 inline size_t RecordBytes(const RecordHead& head) {
   return kLine + Padded(head.header) +
-         (head.block == kNoBlock ? Padded(head.payload) : 0);
+         (head.slot == kNoSlot ? Padded(head.payload) : 0);
 }
 
 inline absl::Status Broken(absl::string_view how) {

@@ -8,12 +8,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/mutex.h"
+#include "common/net/shm_record.h"
 #include "common/net/transport.h"
 #include "common/payload.h"
 
@@ -30,19 +32,24 @@ namespace parapet::net {
 // buffer of its own, as is what comes while half of the blocks are kept: a
 // reader that keeps what it got never stops the writer for good.
 //
+// A payload that lies in memory which the reader can map (shm_arena.h) is not
+// copied at all: the record says where it is. The writer keeps it until the
+// reader has let go of it. A slot is a block, or one of a number of payloads
+// that are lent in this way.
+//
 // Either side may be hostile, and may write at any time: the other takes each
 // number once, checks it, and uses the copy. The content of a payload may
 // change while it is read; whoever needs it twice copies it.
 
-// What both sides write. Zeroed at first. Positions count bytes, or blocks,
+// What both sides write. Zeroed at first. Positions count bytes, or slots,
 // from the beginning.
 struct ShmCounters {
   alignas(64) std::atomic<uint64_t> written;     // records, by the writer
   alignas(64) std::atomic<uint64_t> freed;       // records, by the reader
-  alignas(64) std::atomic<uint64_t> returned;    // blocks, by the reader
+  alignas(64) std::atomic<uint64_t> returned;    // slots, by the reader
   alignas(64) std::atomic<uint32_t> wants_room;  // the writer waits for either
-  // Blocks that were returned: the k-th in place k modulo their number.
-  std::atomic<uint32_t> blocks[256];
+  // Slots that were returned: the k-th in place k modulo their number.
+  std::atomic<uint32_t> slots[256];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
@@ -52,9 +59,11 @@ struct ShmShape {
   size_t ring = size_t{1} << 17;   // a power of two
   size_t block = size_t{1} << 18;  // a multiple of 64
   size_t blocks = 8;               // at least 2
+  size_t loans = 120;              // payloads that are lent at a time
 
+  size_t slots() const { return blocks + loans; }
   size_t bytes() const { return ring + block * blocks; }
-  static constexpr size_t kMostBlocks = 256;
+  static constexpr size_t kMostSlots = 256;
 };
 
 // One direction's memory. Whoever holds `owner` keeps it mapped.
@@ -77,29 +86,45 @@ class ShmWriter {
     bool begun = false;
     size_t done = 0;  // bytes of its payload
   };
-  // Copies as much of a message as there is room for. True once all of it is
-  // there. When false, call again with the same arguments after the other side
-  // has freed something; it will ring. DataLoss: it wrote nonsense.
+  // Where a whole payload lies in memory that the other side can map.
+  struct Loan {
+    uint32_t slab = 0;
+    uint64_t offset = 0;
+  };
+  // Copies, or lends, as much of a message as there is room for. True once all
+  // of it is there. When false, call again with the same arguments after the
+  // other side has freed something; it will ring. DataLoss: it wrote nonsense.
   absl::StatusOr<bool> Write(absl::string_view header, const Payload& payload,
-                             Progress* progress);
+                             Progress* progress,
+                             const std::optional<Loan>& loan = std::nullopt);
+
+  // Whether the other side still has something that was lent to it. Also after
+  // it has hung up: it may read on.
+  bool Lends();
 
  private:
   // Where a record of so many bytes may be written; null: there is no room.
   absl::StatusOr<std::byte*> Room(size_t bytes);
   absl::StatusOr<size_t> FreeBytes();
-  // A free block; none: all are in use.
-  absl::StatusOr<std::optional<uint32_t>> TakeBlock();
+  // A free one of `slots`; none: all are in use.
+  std::optional<uint32_t> TakeSlot(std::vector<uint32_t>* slots);
   absl::Status TakeReturned();
   // Writes one record; false: there is no room for it.
   absl::StatusOr<bool> WritePart(absl::string_view header,
-                                 const Payload& payload, Progress* progress);
+                                 const Payload& payload, Progress* progress,
+                                 const std::optional<Loan>& loan);
+  absl::StatusOr<bool> Place(const Payload& payload, size_t done,
+                             const std::optional<Loan>& loan,
+                             shm_internal::RecordHead* head);
   void Publish(size_t bytes);
 
   const ShmMemory memory_;
   uint64_t written_ = 0;
   uint64_t freed_ = 0, returned_ = 0;  // as last seen
-  std::vector<uint32_t> free_;         // the one used last comes last
+  // Slots that are free; the one used last comes last.
+  std::vector<uint32_t> blocks_, loans_;
   std::vector<bool> in_use_;
+  std::vector<Payload> lent_;  // by slot
 };
 
 // The reader's side. One thread reads; payloads may be released on any.
@@ -121,15 +146,25 @@ class ShmReader {
   // Whether something was written that was not read.
   bool HasMore() const;
 
+  // Finds what the writer lends: bytes of a slab of its, and who keeps them
+  // mapped. Until one is set, nothing may be lent.
+  struct Lent {
+    std::shared_ptr<const void> owner;
+    const std::byte* data = nullptr;
+  };
+  using FindLent = std::function<absl::StatusOr<Lent>(
+      uint32_t slab, uint64_t offset, uint64_t bytes)>;
+  void SetLender(FindLent find) { find_ = std::move(find); }
+
  private:
-  // Which blocks are kept, shared with the payloads that keep them.
-  class Blocks {
+  // Which slots are kept, shared with the payloads that keep them.
+  class Slots {
    public:
-    Blocks(ShmMemory memory, std::function<void()> ring_bell);
+    Slots(ShmMemory memory, std::function<void()> ring_bell);
     // False: it is kept already.
-    bool Keep(uint32_t block);
-    void Return(uint32_t block);
-    size_t kept();
+    bool Keep(uint32_t slot);
+    void Return(uint32_t slot);
+    size_t kept_blocks();
     void Ring();  // if the writer waits
     const ShmMemory& memory() const { return memory_; }
 
@@ -148,10 +183,12 @@ class ShmReader {
   absl::Status Take(const Record& record);
   // The record's payload, in place or copied to the parts.
   absl::Status TakePayload(const Record& record);
+  absl::StatusOr<Lent> Locate(const Record& record) const;
   bool IsWhole() const { return taken_ == total_; }
 
   const Limits limits_;
-  const std::shared_ptr<Blocks> blocks_;
+  const std::shared_ptr<Slots> slots_;
+  FindLent find_;
   uint64_t read_ = 0;
   // The message that is being put together.
   std::optional<Message> message_;

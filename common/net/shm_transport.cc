@@ -14,10 +14,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/net/ready_set.h"
+#include "common/net/shm_arena.h"
 #include "common/net/shm_link.h"
 #include "common/status_macros.h"
 
@@ -28,6 +31,7 @@ constexpr size_t kMostEvents = 256;  // of one Poll
 constexpr int kTurn = 16;            // messages of a connection in its turn
 constexpr uint64_t kListener = 0, kBell = 1, kFirstId = 2;  // keys
 constexpr int kBacklog = 512;
+constexpr size_t kMostSlabs = 4096;  // of a peer
 // While a handshake is under way, which no descriptor tells of.
 constexpr absl::Duration kHandshakeTick = absl::Milliseconds(5);
 
@@ -68,16 +72,21 @@ class ShmTransport : public Transport {
   absl::StatusOr<ConnectionId> Connect(const std::string& address) override;
   absl::Status Send(ConnectionId to, absl::string_view header,
                     Payload payload) override;
-  void Close(ConnectionId connection) override { links_.erase(connection); }
+  void Close(ConnectionId connection) override { End(connection); }
   absl::Status Poll(absl::Duration timeout,
                     std::vector<Event>* events) override;
   void Wake() override { ready_.Wake(); }
+  std::shared_ptr<std::byte> Allocate(size_t bytes) override {
+    return arena_->Allocate(bytes);
+  }
 
  private:
   struct Waiting {
     std::string header;
     Payload payload;
     ShmWriter::Progress progress;
+    bool asked = false;  // whether it can be lent
+    std::optional<ShmWriter::Loan> loan;
   };
   struct Connection {
     UniqueFd socket;
@@ -89,6 +98,9 @@ class ShmTransport : public Transport {
     absl::Time deadline;     // of the handshake
     std::optional<ShmLink> link;
     std::deque<Waiting> waiting;
+    // Slabs of ours that the other side knows, and those of its own.
+    absl::flat_hash_set<uint32_t> told;
+    absl::flat_hash_map<uint32_t, ShmSlab> slabs;
   };
   using Links = std::map<ConnectionId, Connection>;
 
@@ -103,6 +115,13 @@ class ShmTransport : public Transport {
   absl::Status Shake(Connection* connection, bool* up);
   void OnSocket(ConnectionId id, std::vector<Event>* events);
   void AdvanceHandshakes(std::vector<Event>* events);
+  std::optional<ShmWriter::Loan> LoanOf(Connection* connection,
+                                        const Payload& payload);
+  static absl::Status TakeSlabs(Connection* connection);
+  static absl::StatusOr<ShmReader::Lent> FindLent(Connection* connection,
+                                                  uint32_t slab,
+                                                  uint64_t offset,
+                                                  uint64_t bytes);
   absl::Status Flush(Connection* connection);
   void FlushAll(std::vector<Event>* events);
   void ReadTurn(ConnectionId id, std::vector<Event>* events);
@@ -112,11 +131,14 @@ class ShmTransport : public Transport {
   void Down(ConnectionId id, absl::string_view reason,
             std::vector<Event>* events);
   void CountShaking();
+  void End(ConnectionId id);
+  void ForgetLent();
 
   const ShmOptions options_;
   absl::Status ready_status_;
   ReadySet ready_;
   std::shared_ptr<ShmBell> bell_;
+  const std::shared_ptr<ShmArena> arena_ = ShmArena::Make();
   UniqueFd listener_;
   std::string path_;  // of the listener, to be removed
   ConnectionId next_ = kFirstId;
@@ -124,6 +146,9 @@ class ShmTransport : public Transport {
   size_t shaking_ = 0;            // connections without a link
   int polls_ = 0;
   Links links_;
+  // Of connections that ended, until the other sides have let go of what was
+  // lent to them.
+  std::deque<std::pair<absl::Time, std::unique_ptr<ShmWriter>>> ended_;
 };
 
 absl::Status ShmTransport::Open() {
@@ -267,6 +292,12 @@ bool ShmTransport::Advance(ConnectionId id, Connection* connection,
     return false;
   }
   --shaking_;
+  // std::map keeps a connection where it is as long as it lives, and its reader
+  // goes with it.
+  connection->link->reader->SetLender(
+      [connection](uint32_t slab, uint64_t offset, uint64_t bytes) {
+        return FindLent(connection, slab, offset, bytes);
+      });
   if (connection->accepted) return true;
   Event event;
   event.kind = Event::Kind::kUp;
@@ -290,7 +321,7 @@ void ShmTransport::CountShaking() {
                     [](const auto& link) { return !link.second.link; }));
 }
 
-// After the handshake a socket says one thing only: that the other side ended.
+// After the handshake a socket tells of slabs, and that the other side ended.
 void ShmTransport::OnSocket(ConnectionId id, std::vector<Event>* events) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
@@ -299,11 +330,58 @@ void ShmTransport::OnSocket(ConnectionId id, std::vector<Event>* events) {
     Advance(id, &connection, events);
     return;
   }
-  char byte;
-  const ssize_t got = recv(connection.socket.get(), &byte, 1, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (absl::IsUnavailable(TakeSlabs(&connection))) return;
+  // What it wrote before is still there.
   connection.gone = true;
   ready_.Unwatch(connection.socket.get());
+}
+
+// All that were told. Unavailable: there are no more, for now.
+absl::Status ShmTransport::TakeSlabs(Connection* connection) {
+  while (true) {
+    PARAPET_ASSIGN_OR_RETURN(ShmSlab slab, TakeSlab(connection->socket.get()));
+    if (connection->slabs.size() >= kMostSlabs)
+      return absl::ResourceExhaustedError("it lends from too many files");
+    const uint32_t id = slab.id;
+    connection->slabs[id] = std::move(slab);
+  }
+}
+
+absl::StatusOr<ShmReader::Lent> ShmTransport::FindLent(Connection* connection,
+                                                       uint32_t slab,
+                                                       uint64_t offset,
+                                                       uint64_t bytes) {
+  auto found = connection->slabs.find(slab);
+  if (found == connection->slabs.end()) {
+    // The word of it came before the record.
+    (void)TakeSlabs(connection);
+    found = connection->slabs.find(slab);
+  }
+  if (found == connection->slabs.end() || offset > found->second.bytes ||
+      bytes > found->second.bytes - offset)
+    return absl::DataLossError("it lends what it does not have");
+  return ShmReader::Lent{found->second.mapping,
+                         found->second.mapping.get() + offset};
+}
+
+// Where the other side finds a payload, if it lies in memory of ours that it
+// can map.
+std::optional<ShmWriter::Loan> ShmTransport::LoanOf(Connection* connection,
+                                                    const Payload& payload) {
+  if (payload.size() <= ShmWriter::kInline) return std::nullopt;
+  const std::optional<ShmArena::Place> place =
+      arena_->Find(payload.data(), payload.size());
+  if (!place) return std::nullopt;
+  const ShmArena::Slab& slab = *place->slab;
+  if (!connection->told.contains(slab.id)) {
+    // If it cannot be told now, this payload is copied.
+    if (!SendSlab(connection->socket.get(), slab.id, slab.file.get(),
+                  slab.bytes)
+             .ok())
+      return std::nullopt;
+    connection->told.insert(slab.id);
+  }
+  return ShmWriter::Loan{slab.id, place->offset};
 }
 
 void ShmTransport::OnReady(uint64_t key, std::vector<Event>* events) {
@@ -327,7 +405,30 @@ void ShmTransport::Down(ConnectionId id, absl::string_view reason,
     event.reason = std::string(reason);
     events->push_back(std::move(event));
   }
+  End(id);
+}
+
+void ShmTransport::End(ConnectionId id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  std::optional<ShmLink>& link = found->second.link;
+  if (link && link->writer->Lends()) {
+    ended_.emplace_back(absl::Now() + options_.keep_lent,
+                        std::move(link->writer));
+  }
   links_.erase(found);
+}
+
+// Otherwise its memory would be written anew while somebody reads it.
+void ShmTransport::ForgetLent() {
+  if (ended_.empty()) return;
+  const absl::Time now = absl::Now();
+  ended_.erase(std::remove_if(ended_.begin(), ended_.end(),
+                              [now](auto& each) {
+                                return each.first < now ||
+                                       !each.second->Lends();
+                              }),
+               ended_.end());
 }
 
 // ---- Messages ---------------------------------------------------------------
@@ -343,7 +444,8 @@ absl::Status ShmTransport::Send(ConnectionId to, absl::string_view header,
     return absl::InvalidArgumentError("a message is over the limits");
   if (connection.waiting.size() >= limits.max_queued_messages)
     return absl::ResourceExhaustedError("the other side takes nothing");
-  connection.waiting.push_back({std::string(header), std::move(payload), {}});
+  connection.waiting.push_back(
+      {std::string(header), std::move(payload), {}, false, std::nullopt});
   // What breaks here shows in the next Poll.
   if (connection.link && !connection.gone) (void)Flush(&connection);
   return absl::OkStatus();
@@ -354,8 +456,10 @@ absl::Status ShmTransport::Flush(Connection* connection) {
   absl::Status status;
   while (!connection->waiting.empty()) {
     Waiting& next = connection->waiting.front();
+    if (!std::exchange(next.asked, true))
+      next.loan = LoanOf(connection, next.payload);
     const absl::StatusOr<bool> done = connection->link->writer->Write(
-        next.header, next.payload, &next.progress);
+        next.header, next.payload, &next.progress, next.loan);
     any = true;
     if (!done.ok()) status = done.status();
     if (!done.ok() || !*done) break;
@@ -433,6 +537,7 @@ absl::Status ShmTransport::Poll(absl::Duration timeout,
       found.clear();
       PARAPET_RETURN_IF_ERROR(ready_.Scan(absl::ZeroDuration(), &found));
       for (uint64_t key : found) OnReady(key, &fresh);
+      ForgetLent();
     }
     AdvanceHandshakes(&fresh);
     FlushAll(&fresh);

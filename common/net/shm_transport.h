@@ -20,6 +20,9 @@ struct ShmOptions {
   // How long what was sent just before the end of the transport may take to
   // leave. The destructor waits that long at most.
   absl::Duration linger = absl::Milliseconds(200);
+  // How long what was lent over a connection that ended is kept for a peer that
+  // may still read it.
+  absl::Duration keep_lent = absl::Seconds(60);
 };
 
 // For a job's chunks and its control messages.
@@ -32,7 +35,9 @@ ShmOptions ShmOptionsFor(const ShardMap& map);
 //
 // Beyond the contract:
 //  * Send copies a payload at once, or when there is room, and then lets go of
-//    it. A received payload lies where it was copied to (shm_ring.h).
+//    it; one that lies in memory from Allocate is lent instead, and let go of
+//    when the other side has done so. A received payload lies where it was
+//    copied to, or is lent (shm_ring.h).
 //  * The accepting side gets a kDown, too, for connections that it has heard
 //    from.
 //  * Processes of other users are refused. Those of the same user are trusted

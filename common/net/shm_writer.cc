@@ -10,14 +10,19 @@ namespace parapet::net {
 
 using shm_internal::Broken;
 using shm_internal::kLine;
-using shm_internal::kNoBlock;
+using shm_internal::kNoSlot;
 using shm_internal::Padded;
 using shm_internal::RecordHead;
 
 ShmWriter::ShmWriter(ShmMemory memory)
-    : memory_(std::move(memory)), in_use_(memory_.shape.blocks) {
-  for (size_t block = memory_.shape.blocks; block-- > 0;)
-    free_.push_back(static_cast<uint32_t>(block));
+    : memory_(std::move(memory)),
+      in_use_(memory_.shape.slots()),
+      lent_(memory_.shape.slots()) {
+  for (size_t slot = memory_.shape.slots(); slot-- > 0;) {
+    std::vector<uint32_t>& of_its_kind =
+        slot < memory_.shape.blocks ? blocks_ : loans_;
+    of_its_kind.push_back(static_cast<uint32_t>(slot));
+  }
 }
 
 absl::StatusOr<size_t> ShmWriter::FreeBytes() {
@@ -49,53 +54,82 @@ absl::StatusOr<std::byte*> ShmWriter::Room(size_t bytes) {
 absl::Status ShmWriter::TakeReturned() {
   const uint64_t returned =
       memory_.counters->returned.load(std::memory_order_acquire);
-  const size_t blocks = memory_.shape.blocks;
-  if (returned < returned_ || returned - returned_ > blocks)
+  const size_t slots = memory_.shape.slots();
+  if (returned < returned_ || returned - returned_ > slots)
     return Broken("it returned more than it was given");
   for (; returned_ < returned; ++returned_) {
-    const uint32_t block = memory_.counters->blocks[returned_ % blocks].load(
+    const uint32_t slot = memory_.counters->slots[returned_ % slots].load(
         std::memory_order_relaxed);
-    if (block >= blocks || !in_use_[block])
-      return Broken("it returned a block that it was not given");
-    in_use_[block] = false;
-    free_.push_back(block);
+    if (slot >= slots || !in_use_[slot])
+      return Broken("it returned what it was not given");
+    in_use_[slot] = false;
+    lent_[slot] = {};
+    (slot < memory_.shape.blocks ? blocks_ : loans_).push_back(slot);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<uint32_t>> ShmWriter::TakeBlock() {
+bool ShmWriter::Lends() {
+  return TakeReturned().ok() &&
+         std::any_of(lent_.begin(), lent_.end(),
+                     [](const Payload& payload) { return !payload.empty(); });
+}
+
+std::optional<uint32_t> ShmWriter::TakeSlot(std::vector<uint32_t>* slots) {
+  if (slots->empty()) return std::nullopt;
+  const uint32_t slot = slots->back();
+  slots->pop_back();
+  in_use_[slot] = true;
+  return slot;
+}
+
+// Finds a place for a payload, or for as much of it as a block takes, and puts
+// it there. False: there is none.
+absl::StatusOr<bool> ShmWriter::Place(const Payload& payload, size_t done,
+                                      const std::optional<Loan>& loan,
+                                      RecordHead* head) {
   PARAPET_RETURN_IF_ERROR(TakeReturned());
-  if (free_.empty()) return std::nullopt;
-  const uint32_t block = free_.back();
-  free_.pop_back();
-  in_use_[block] = true;
-  return block;
+  std::optional<uint32_t> slot;
+  if (loan && done == 0) slot = TakeSlot(&loans_);
+  if (slot) {
+    head->slot = *slot;
+    head->slab = loan->slab;
+    head->offset = loan->offset;
+    lent_[*slot] = payload;
+    return true;
+  }
+  slot = TakeSlot(&blocks_);
+  if (!slot) return false;
+  head->slot = *slot;
+  head->payload = std::min<uint64_t>(head->payload, memory_.shape.block);
+  std::memcpy(memory_.bytes + memory_.shape.ring + *slot * memory_.shape.block,
+              payload.data() + done, head->payload);
+  return true;
 }
 
 absl::StatusOr<bool> ShmWriter::WritePart(absl::string_view header,
                                           const Payload& payload,
-                                          Progress* progress) {
+                                          Progress* progress,
+                                          const std::optional<Loan>& loan) {
   const size_t rest = payload.size() - progress->done;
   const bool in_line = rest <= kInline;
   RecordHead head = {
       .kind = progress->begun ? RecordHead::kPart : RecordHead::kMessage,
       .header = progress->begun ? 0 : static_cast<uint32_t>(header.size()),
-      .block = kNoBlock,
-      .payload = std::min(rest, in_line ? rest : memory_.shape.block),
+      .payload = rest,
       .total = payload.size()};
   const size_t bytes =
       kLine + Padded(head.header) + (in_line ? Padded(rest) : 0);
   PARAPET_ASSIGN_OR_RETURN(std::byte* const to, Room(bytes));
   if (to == nullptr) return false;
-  std::byte* data = to + kLine + Padded(head.header);
   if (!in_line) {
-    PARAPET_ASSIGN_OR_RETURN(const std::optional<uint32_t> block, TakeBlock());
-    if (!block) return false;
-    head.block = *block;
-    data = memory_.bytes + memory_.shape.ring + *block * memory_.shape.block;
+    PARAPET_ASSIGN_OR_RETURN(const bool placed,
+                             Place(payload, progress->done, loan, &head));
+    if (!placed) return false;
+  } else if (rest > 0) {
+    std::memcpy(to + kLine + Padded(head.header),
+                payload.data() + progress->done, rest);
   }
-  if (head.payload > 0)
-    std::memcpy(data, payload.data() + progress->done, head.payload);
   std::memcpy(to, &head, sizeof(head));
   std::memcpy(to + kLine, header.data(), head.header);
   progress->begun = true;
@@ -106,14 +140,16 @@ absl::StatusOr<bool> ShmWriter::WritePart(absl::string_view header,
 
 absl::StatusOr<bool> ShmWriter::Write(absl::string_view header,
                                       const Payload& payload,
-                                      Progress* progress) {
+                                      Progress* progress,
+                                      const std::optional<Loan>& loan) {
   while (!progress->begun || progress->done < payload.size()) {
     PARAPET_ASSIGN_OR_RETURN(bool written,
-                             WritePart(header, payload, progress));
+                             WritePart(header, payload, progress, loan));
     if (written) continue;
     // Said before looking again: whoever frees afterwards sees it.
     memory_.counters->wants_room.store(1, std::memory_order_seq_cst);
-    PARAPET_ASSIGN_OR_RETURN(written, WritePart(header, payload, progress));
+    PARAPET_ASSIGN_OR_RETURN(written,
+                             WritePart(header, payload, progress, loan));
     if (!written) return false;
     memory_.counters->wants_room.store(0, std::memory_order_relaxed);
   }

@@ -20,14 +20,14 @@ using shm_internal::RecordHead;
 
 class ShmRingTest : public testing::Test {
  protected:
-  static constexpr size_t kRing = 8192, kBlock = 4096, kBlocks = 4;
+  static constexpr size_t kRing = 8192, kBlock = 4096, kBlocks = 4, kLoans = 4;
 
   ShmMemory Memory() {
     ShmMemory memory;
     memory.owner = bytes_;
     memory.counters = &counters_;
     memory.bytes = bytes_->data();
-    memory.shape = {kRing, kBlock, kBlocks};
+    memory.shape = {kRing, kBlock, kBlocks, kLoans};
     return memory;
   }
   std::unique_ptr<ShmReader> Reader() {
@@ -149,12 +149,9 @@ TEST_F(ShmRingTest, RecordsThatCannotBe) {
       {.kind = RecordHead::kMessage, .header = 200},
       {.kind = RecordHead::kMessage, .payload = 3000, .total = 3000},
       {.kind = RecordHead::kMessage, .payload = ~uint64_t{0}, .total = 8},
-      {.kind = RecordHead::kMessage, .block = 4, .payload = 9, .total = 9},
-      {.kind = RecordHead::kMessage, .block = 1, .payload = 0, .total = 9},
-      {.kind = RecordHead::kMessage,
-       .block = 1,
-       .payload = 5000,
-       .total = 5000},
+      {.kind = RecordHead::kMessage, .slot = 4, .payload = 9, .total = 9},
+      {.kind = RecordHead::kMessage, .slot = 1, .payload = 0, .total = 9},
+      {.kind = RecordHead::kMessage, .slot = 1, .payload = 5000, .total = 5000},
       {.kind = RecordHead::kMessage, .payload = 20, .total = 10},
       {.kind = RecordHead::kSkip}};
   for (size_t i = 0; i < lies.size(); ++i) {
@@ -175,7 +172,7 @@ TEST_F(ShmRingTest, MoreThanThereIsRoomFor) {
 
 TEST_F(ShmRingTest, ABlockThatIsStillKept) {
   const RecordHead head = {
-      .kind = RecordHead::kMessage, .block = 1, .payload = 4096, .total = 4096};
+      .kind = RecordHead::kMessage, .slot = 1, .payload = 4096, .total = 4096};
   Forge(head, kLine);
   Forge(head, kLine);
   const auto reader = Reader();
@@ -200,11 +197,11 @@ TEST_F(ShmRingTest, AReaderThatFreesWhatItWasNotSent) {
 }
 
 TEST_F(ShmRingTest, AReaderThatReturnsWhatItWasNotGiven) {
-  for (const uint32_t block : {0u, 7u}) {
+  for (const uint32_t block : {0u, 9u}) {
     counters_.returned = 0;
     ShmWriter writer(Memory());
     counters_.returned = 1;
-    counters_.blocks[0] = block;
+    counters_.slots[0] = block;
     ShmWriter::Progress progress;
     EXPECT_TRUE(absl::IsDataLoss(
         writer.Write("h", Payload::FromString(Bytes(3000, 1)), &progress)
@@ -220,7 +217,7 @@ TEST_F(ShmRingTest, RandomRecords) {
     for (size_t at = 0; at < kRing; at += kLine) {
       const RecordHead head = {.kind = static_cast<uint32_t>(random() % 5),
                                .header = static_cast<uint32_t>(random() % 100),
-                               .block = static_cast<uint32_t>(random() % 6) - 1,
+                               .slot = static_cast<uint32_t>(random() % 10) - 1,
                                .payload = random() % 5000,
                                .total = random() % 9000};
       std::memcpy(bytes_->data() + at, &head, sizeof(head));
