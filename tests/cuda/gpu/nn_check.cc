@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "kernels/cuda/nn_launch.h"
 #include "tests/cuda/gpu/nn_arrays.h"
 
 namespace parapet::cuda {
@@ -149,8 +148,8 @@ class NnChecker {
   static std::vector<Bf16> Narrow(std::vector<float>* values) {
     std::vector<Bf16> narrow;
     for (float& v : *values) {
-      narrow.push_back(ToBf16(v));
-      v = FromBf16(narrow.back());
+      narrow.push_back(NarrowBFloat16(v));
+      v = WidenBFloat16(narrow.back());
     }
     return narrow;
   }
