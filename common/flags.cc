@@ -232,6 +232,22 @@ void AddSnapshot(FlagSet* set, SnapshotConfig* snapshot) {
       "latest");
 }
 
+void DeviceFlag(FlagSet* set, const char* name, const char* help,
+                std::string* value) {
+  set->Add(name, "auto|cpu|cuda:N", *value, help,
+           [value](const std::string& text) {
+             uint32_t gpu = 0;
+             if (text != "auto" && text != "cpu" &&
+                 !(absl::StartsWith(text, "cuda:") &&
+                   absl::SimpleAtoi(text.substr(5), &gpu))) {
+               return absl::InvalidArgumentError(
+                   "must be auto, cpu or cuda:N with a GPU's number");
+             }
+             *value = text;
+             return absl::OkStatus();
+           });
+}
+
 void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kServer ? "This server" : "");
   set->Count("index", "I", "which of --servers this is; 0 leads",
@@ -244,6 +260,9 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
             &all->server.port_file);
   set->Count("server_threads", "N", "that reduce; 0: none beside the network's",
              &all->server.threads, {0, 1024});
+  DeviceFlag(set, "server_device",
+             "where a server's shard is; auto: on a GPU if there is one",
+             &all->server.device);
   set->Text("summary_file", "FILE", "gets the lead's summary as JSON",
             &all->server.summary_file);
   AddSecret(set, &all->server.rule_secret);
@@ -255,19 +274,9 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
 }
 
 void AddDevice(FlagSet* set, WorkerFlags* worker) {
-  set->Add("device", "auto|cpu|cuda:N", worker->device,
-           "where a worker computes; auto: on a GPU if there is one",
-           [worker](const std::string& text) {
-             uint32_t gpu = 0;
-             if (text != "auto" && text != "cpu" &&
-                 !(absl::StartsWith(text, "cuda:") &&
-                   absl::SimpleAtoi(text.substr(5), &gpu))) {
-               return absl::InvalidArgumentError(
-                   "must be auto, cpu or cuda:N with a GPU's number");
-             }
-             worker->device = text;
-             return absl::OkStatus();
-           });
+  DeviceFlag(set, "device",
+             "where a worker computes; auto: on a GPU if there is one",
+             &worker->device);
   set->OneOf("compute", {"float32", "bfloat16"},
              "numbers that a GPU multiplies; it adds in float32",
              &worker->compute);

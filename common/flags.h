@@ -52,6 +52,7 @@ struct ServerFlags : CommonFlags {
   std::string port_file;  // gets the port, a decimal number, whole (by rename);
                           // empty: none
   int threads = 0;        // that reduce; 0: in the event loop
+  std::string device = "auto";  // "auto", "cpu" or "cuda:N"
   // Of the lead: what bucketing shuffles by. Workers must not know it.
   std::optional<uint64_t> rule_secret;
   std::string audit;  // of the lead: gets a line for each round; empty: none

@@ -17,4 +17,11 @@ CudaResult PinnedMemory::Allocate(size_t bytes, void** data) {
 
 void PinnedMemory::Free(void* data) { PARAPET_CUDA_REPORT(cudaFreeHost(data)); }
 
+CudaResult FreeMemory(int64_t* bytes) {
+  size_t free = 0, total = 0;
+  PARAPET_CUDA_TRY(cudaMemGetInfo(&free, &total));
+  *bytes = static_cast<int64_t>(free);
+  return {};
+}
+
 }  // namespace parapet::cuda

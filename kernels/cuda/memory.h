@@ -2,6 +2,7 @@
 #define PARAPET_KERNELS_CUDA_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -64,6 +65,9 @@ struct PinnedMemory {
   static void Free(void* data);
 };
 using PinnedBuffer = Buffer<PinnedMemory>;
+
+// Bytes of the thread's current GPU that nobody uses.
+CudaResult FreeMemory(int64_t* bytes);
 
 }  // namespace parapet::cuda
 

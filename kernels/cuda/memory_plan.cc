@@ -60,11 +60,12 @@ CallBytes PlanCall(const MemoryNeeds& needs) {
   call.sums = CeilDiv(chunk, needs.leaf_elements) * 8;
   call.numbers = NumbersOf(rows);
   if (needs.distances) {
-    piece = PieceOfLeaves(needs.rows, 4, chunk, needs.leaf_elements);
-    call.tile_sums = TilesOf(piece, needs.leaf_elements) * PairsOf(rows) * 8;
+    const int64_t leaves =
+        PieceOfLeaves(needs.rows, 4, chunk, needs.leaf_elements);
+    call.tile_sums = TilesOf(leaves, needs.leaf_elements) * PairsOf(rows) * 8;
     call.sums =
-        CeilDiv(piece, needs.leaf_elements) * (PairsOf(rows) * 8 + rows + 8);
-    call.sums = std::max(call.sums, CeilDiv(chunk, needs.leaf_elements) * 8);
+        CeilDiv(chunk, needs.leaf_elements) * (PairsOf(rows) * 8 + rows + 8);
+    piece = std::max(piece, leaves);
   }
   // Each row begins at a multiple of 16 bytes.
   call.staging = rows * (Floats(piece) + 16);

@@ -42,6 +42,9 @@ ReducePlan::ReducePlan(const ReduceSpecification& specification) {
   if (task_.op == Operation::kMean) return;
   for (const RowEntry& entry : entries_)
     decodes_ = decodes_ || entry.divisor != 1;
+  for (RowEntry& entry : entries_) {
+    if (decodes_) entry.inverse = 1;
+  }
 }
 
 void ReducePlan::AddEntry(const ReduceSpecification& specification, int slot,
@@ -166,19 +169,28 @@ int ReducePlan::Center() const {
   return most == used.end() ? -1 : static_cast<int>(most - used.begin());
 }
 
-std::vector<RowEntry> ReducePlan::EntriesFor(int64_t row_stride) const {
+std::vector<RowEntry> ReducePlan::EntriesFor(
+    const std::vector<int64_t>& offsets) const {
   std::vector<RowEntry> entries = entries_;
   for (size_t i = 0; i < entries.size(); ++i)
-    entries[i].offset = slots_[i] * row_stride;
+    entries[i].offset = offsets[slots_[i]];
   return entries;
+}
+
+std::vector<int64_t> ReducePlan::EvenOffsets(int64_t row_stride) const {
+  std::vector<int64_t> offsets;
+  for (size_t i = 0; i < read_.size(); ++i)
+    offsets.push_back(static_cast<int64_t>(i) * row_stride);
+  return offsets;
 }
 
 int64_t ReducePlan::header_bytes() const {
   return PartBytes(entries_) + PartBytes(weights_) + PartBytes(coefficients_);
 }
 
-void ReducePlan::WriteHeader(int64_t row_stride, std::byte* header) const {
-  header = Put(EntriesFor(row_stride), header);
+void ReducePlan::WriteHeader(const std::vector<int64_t>& offsets,
+                             std::byte* header) const {
+  header = Put(EntriesFor(offsets), header);
   header = Put(weights_, header);
   Put(coefficients_, header);
 }

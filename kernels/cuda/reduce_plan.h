@@ -33,7 +33,8 @@ class ReducePlan {
   explicit ReducePlan(const ReduceSpecification& specification);
 
   // The rows that are read, by their number in the specification, ascending.
-  // Row read()[i] is expected at offset i * row_stride of the staged rows.
+  // Row read()[i] is expected at offsets[i] of the staged rows, a multiple
+  // of 4.
   const std::vector<int>& read() const { return read_; }
   bool reads_previous() const { return reads_previous_; }
   // Whether the rows are to be staged as float32, divided by their scale: it is
@@ -48,14 +49,17 @@ class ReducePlan {
   // The numbers as they go to the GPU: written into host memory, copied to
   // device memory that is aligned to 16 bytes.
   int64_t header_bytes() const;
-  void WriteHeader(int64_t row_stride, std::byte* header) const;
+  void WriteHeader(const std::vector<int64_t>& offsets,
+                   std::byte* header) const;
 
   // The task without its results, range and report. `header`: where the header
   // is for whoever runs the task; rows: the staged rows.
   ReduceTask TaskOf(const std::byte* header, const unsigned char* rows,
                     Stored stored, const float* previous) const;
-  // As Reduce takes it, for the same row_stride.
-  std::vector<RowEntry> EntriesFor(int64_t row_stride) const;
+  // As Reduce takes it, for the same offsets.
+  std::vector<RowEntry> EntriesFor(const std::vector<int64_t>& offsets) const;
+  // One row after the other.
+  std::vector<int64_t> EvenOffsets(int64_t row_stride) const;
 
  private:
   void PlanRows(const ReduceSpecification& specification);

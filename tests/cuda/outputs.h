@@ -116,7 +116,8 @@ inline ReduceOutputs RunOnHost(const ReduceCase& c, const ReduceData& data,
   // Of doubles, for its alignment.
   std::vector<double> header(static_cast<size_t>(plan.header_bytes()) / 8);
   auto* header_bytes = reinterpret_cast<std::byte*>(header.data());
-  plan.WriteHeader(staged.stride, header_bytes);
+  const std::vector<int64_t> offsets = plan.EvenOffsets(staged.stride);
+  plan.WriteHeader(offsets, header_bytes);
   ReduceTask task = plan.TaskOf(header_bytes, staged.bytes.data(),
                                 staged.stored, outputs.previous.data());
   SetResults(
@@ -125,7 +126,7 @@ inline ReduceOutputs RunOnHost(const ReduceCase& c, const ReduceData& data,
        outputs.moment1.data(), outputs.moment2.data(), data.weights.data(),
        outputs.publish.data(), outputs.report_at()},
       &task);
-  host::Reduce(task, plan.EntriesFor(staged.stride).data(), limits);
+  host::Reduce(task, plan.EntriesFor(offsets).data(), limits);
   return outputs;
 }
 

@@ -97,13 +97,14 @@ TEST(CudaReduce, FirstBadCoordinateCountsFromTheRange) {
   ReduceOutputs outputs(c, data, plan);
   std::vector<double> header(static_cast<size_t>(plan.header_bytes()) / 8);
   auto* bytes = reinterpret_cast<std::byte*>(header.data());
-  plan.WriteHeader(data.row_stride, bytes);
+  const std::vector<int64_t> offsets = plan.EvenOffsets(data.row_stride);
+  plan.WriteHeader(offsets, bytes);
   ReduceTask task = plan.TaskOf(bytes, data.rows.data(), c.stored, nullptr);
   task.elements = c.elements;
   task.first = 1000;
   task.report = outputs.report_at();
   task.results.aggregate = outputs.aggregate.data();
-  host::Reduce(task, plan.EntriesFor(data.row_stride).data(), Limits());
+  host::Reduce(task, plan.EntriesFor(offsets).data(), Limits());
   EXPECT_EQ(outputs.report[0], 2u);
   EXPECT_EQ(outputs.report[1], 1004u);
   EXPECT_EQ(outputs.aggregate[4], 0);
@@ -160,7 +161,7 @@ TEST(CudaReduce, SelectionsAreNotMixed) {
       plan.TaskOf(reinterpret_cast<std::byte*>(header.data()), nullptr,
                   Stored::kFloat32, nullptr);
   EXPECT_EQ(task.mixing.combinations, 0);
-  const std::vector<RowEntry> entries = plan.EntriesFor(160);
+  const std::vector<RowEntry> entries = plan.EntriesFor({0, 160});
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[0].offset, 160);
   EXPECT_EQ(entries[1].offset, 0);
