@@ -122,6 +122,8 @@ class Simulation {
     double left = now;
     for (int w = 0; w < job_.workers; ++w) {
       left = link->Serve(now, seconds);
+      arrivals_[w].emplace_back(left + hosts_.latency,
+                                Bytes(chunk) / hosts_.worker_link);
     }
     return left;
   }
