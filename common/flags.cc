@@ -304,7 +304,9 @@ void AddWorker(FlagSet* set, Role role, AllFlags* all) {
 
 void AddRun(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kRun ? "This launcher" : "");
-  set->OneOf("transport", {"ipc", "tcp"}, "between the processes",
+  set->OneOf("transport", {"auto", "shm", "ipc", "tcp"},
+             "between the processes: shared memory (auto is the same), or "
+             "ZeroMQ over Unix sockets or TCP",
              &all->run.transport);
   set->OneOf("summary", {"text", "json", "none"}, "printed at the end",
              &all->run.summary);
@@ -335,8 +337,9 @@ void AddAll(FlagSet* set, Role role, AllFlags* all) {
              : role == Role::kRun  ? "This launcher"
                                    : "This worker");
   set->Text("servers", role == Role::kRun ? "N" : "ADDRESS,...",
-            role == Role::kRun ? "how many to start"
-                               : "host:port or ipc:///path of each, in order",
+            role == Role::kRun
+                ? "how many to start"
+                : "host:port, ipc:///path or shm:///path of each, in order",
             &all->servers);
   AddServer(set, role, all);
   AddWorker(set, role, all);

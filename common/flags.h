@@ -74,7 +74,7 @@ struct WorkerFlags : CommonFlags {
 
 struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
                                   // how many to start
-  std::string transport = "ipc";  // or "tcp"
+  std::string transport = "auto";  // or "shm", "ipc", "tcp"
   std::string summary = "text";   // or "json", "none"
   std::string device;             // as in WorkerFlags
   // Of the lead, as in ServerFlags.

@@ -54,9 +54,11 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       lead_retry_(now),
       next_ping_(now),
       next_patience_(now + config_.patience.patience) {
-  store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
-                                   config_.job.wire, shard_,
-                                   chain_.needs_previous());
+  store_ = std::make_unique<Store>(
+      map_, config_.index, config_.job.optimizer, config_.job.wire, shard_,
+      chain_.needs_previous(), [transport = parts_.transport](size_t bytes) {
+        return transport->Allocate(bytes);
+      });
   if (!IsLead()) return;
   term_ = config_.term;
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);

@@ -16,7 +16,7 @@
 #include "common/flags.h"
 #include "common/json_parse.h"
 #include "common/model_spec.h"
-#include "common/net/zmq_transport.h"
+#include "common/net/make_transport.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
 #include "kernels/shard_choice.h"
@@ -222,7 +222,7 @@ struct Tools {
         Logger& its_logger)
       : disk(its_disk),
         logger(its_logger),
-        transport(net::MakeZmqTransport(net::OptionsFor(map))),
+        transport(net::MakeTransport(flags.servers[0], map)),
         progress(
             ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),
         reducer(flags.threads > 0 ? MakePoolExecutor(flags.threads, Waker())

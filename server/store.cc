@@ -15,17 +15,19 @@ constexpr char kPrevious[] = "previous";
 }  // namespace
 
 Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
-             DType wire, const ShardDevice& device, bool keeps_previous)
-    : Store(map, server, optimizer, wire, nullptr, &device, keeps_previous) {}
+             DType wire, const ShardDevice& device, bool keeps_previous,
+             HostMemory memory)
+    : Store(map, server, optimizer, wire, nullptr, &device, keeps_previous,
+            std::move(memory)) {}
 
 Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
              DType wire, const Device& device, bool keeps_previous)
     : Store(map, server, optimizer, wire, MakeHostShardDevice(device), nullptr,
-            keeps_previous) {}
+            keeps_previous, nullptr) {}
 
 Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
              DType wire, std::unique_ptr<ShardDevice> own,
-             const ShardDevice* device, bool keeps_previous)
+             const ShardDevice* device, bool keeps_previous, HostMemory memory)
     : map_(map),
       server_(server),
       moments_(optimizer.moments()),
@@ -41,7 +43,11 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
   const size_t idle = 3 * chunks_.size();
   const ShardDevice* from = &device_;
   pool_ = BufferPool::CreateFrom(
-      [from, bytes] {
+      [from, bytes, memory = std::move(memory)] {
+        if (from->is_host() && memory) {
+          std::shared_ptr<std::byte> lent = memory(bytes);
+          if (lent != nullptr) return lent;
+        }
         auto buffer = from->Allocate(bytes);
         return buffer.ok() ? *std::move(buffer) : nullptr;
       },

@@ -2,6 +2,7 @@
 #define PARAPET_SERVER_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -28,10 +29,15 @@ namespace parapet {
 // of that chunk may be used by another thread.
 class Store {
  public:
-  // `keeps_previous`: the rule needs its output of the round before. The device
-  // must outlive it.
+  // Makes host memory for weights that are published where they are; null: it
+  // has none, and ordinary memory will do.
+  using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
+  // `keeps_previous`: the rule needs its output of the round before. The
+  // device, and what `memory` (may be empty) uses, must outlive it.
   Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
-        DType wire, const ShardDevice& device, bool keeps_previous = false);
+        DType wire, const ShardDevice& device, bool keeps_previous = false,
+        HostMemory memory = nullptr);
   // In the host's memory.
   Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
         DType wire, const Device& device, bool keeps_previous = false);
@@ -97,7 +103,7 @@ class Store {
 
   Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
         DType wire, std::unique_ptr<ShardDevice> own, const ShardDevice* device,
-        bool keeps_previous);
+        bool keeps_previous, HostMemory memory);
 
   // All memory that stays; moments and the previous aggregate are 0.
   absl::Status Reserve();

@@ -9,7 +9,9 @@
 #include "tools/audit_report.h"
 #include "tools/bench_round.h"
 #include "tools/bench_rules.h"
+#include "tools/bench_scale.h"
 #include "tools/ckpt.h"
+#include "tools/plan.h"
 #include "tools/rules_table.h"
 #include "tools/run.h"
 
@@ -21,9 +23,12 @@ int RunBench(int argc, char** argv) {
     return parapet::RunBenchRound(argc - 1, argv + 1);
   if (argc >= 2 && std::strcmp(argv[1], "rules") == 0)
     return parapet::RunBenchRules(argc - 1, argv + 1);
+  if (argc >= 2 && std::strcmp(argv[1], "scale") == 0)
+    return parapet::RunBenchScale(argc - 1, argv + 1);
   std::fputs(
       "usage: parapet bench round [--flags]\n"
-      "       parapet bench rules [--flags]\n",
+      "       parapet bench rules [--flags]\n"
+      "       parapet bench scale [--flags]\n",
       stderr);
   return parapet::kExitUsage;
 }
@@ -36,7 +41,10 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", "start a whole job on this machine", parapet::RunJob},
-    {"bench", "measure rounds, or rules, on this machine", RunBench},
+    {"bench", "measure rounds or rules on this machine, simulate many",
+     RunBench},
+    {"plan", "say what a job needs and how long its rounds take",
+     parapet::RunPlan},
     {"rules", "list the rules that make one gradient of many",
      parapet::RunRules},
     {"aggregate", "apply a rule to the rows of a NumPy file",

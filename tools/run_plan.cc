@@ -77,7 +77,8 @@ std::string RunPlan::Addresses() const {
     if (tcp_) {
       absl::StrAppend(&list, kHost, ":", ports_[i]);
     } else {
-      absl::StrAppend(&list, "ipc://", folder_, "/server-", i);
+      absl::StrAppend(&list, flags_.transport == "ipc" ? "ipc://" : "shm://",
+                      folder_, "/server-", i);
     }
   }
   return list;

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/flags.h"
-#include "common/net/zmq_transport.h"
+#include "common/net/make_transport.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
 #include "worker/device_choice.h"
@@ -120,7 +120,7 @@ absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
   const ClientConfig config = MakeClientConfig(
       flags, loaded,
       absl::StrCat(ComputeFingerprint(compute), ", ", device->name()));
-  Client client(config, map, net::MakeZmqTransport(net::OptionsFor(map)),
+  Client client(config, map, net::MakeTransport(flags.servers[0], map),
                 device.get(), &clock, &logger, trace.get());
   signals.OnStop([&client](int) { client.RequestStop(); });
   const absl::Status status = Work(

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "hwy/aligned_allocator.h"
-#include "kernels/cpu/bisection.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/columns.cc"
@@ -189,13 +188,9 @@ bool InTiles(const Columns::Task& task, const uint8_t* const* rows,
   Probe probe;
   for (size_t i = 0; i < elements; i += kTile) {
     LoadTile<kTile>(rows, task.rows, i, tile.get(), &probe);
-    if (task.bisect) {
-      BisectTile(task.op, task.f, task.rows, tile.get(), kTile, results);
-    } else {
-      SortTile<kTile>(task.network, tile.get());
-      FinishSorted(task.op, task.f, task.rows, {tile.get(), kTile}, kTile,
-                   results);
-    }
+    SortTile<kTile>(task.network, tile.get());
+    FinishSorted(task.op, task.f, task.rows, {tile.get(), kTile}, kTile,
+                 results);
     for (size_t l = 0; l < kTile; l += kWidth)
       StoreOrStream(hn::Load(DF(), results + l), DF(), out + i + l, stream);
   }
@@ -282,9 +277,6 @@ Columns::Columns(CoordinateOp op, int f, double scale, int rows) {
   task_.rows = rows;
   if (rows <= 32 || op == CoordinateOp::kSignVote) return;
   const bool median = op == CoordinateOp::kMedian;
-  const bool trimmed = op == CoordinateOp::kTrimmedMean;
-  task_.bisect = rows > kMostSorted && (median || trimmed);
-  if (task_.bisect) return;
   const int first = median ? (rows - 1) / 2 : 0;
   const int last = median ? rows / 2 : rows - 1;
   task_.network = SelectionNetwork(rows, first, last);

@@ -11,6 +11,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/half-inl.h"
 #include "kernels/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,7 +28,7 @@ constexpr size_t kAhead = 2048;  // bytes
 constexpr size_t kSums = 4;
 
 // The sums of one block of kSums vectors of columns, divided.
-template <bool kFactors>
+template <bool kFactors, class Format>
 HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
                             float* mean,
                             hn::VFromD<hn::ScalableTag<double>>* probe) {
@@ -37,22 +38,22 @@ HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
   hn::VFromD<decltype(dd)> sums[kSums];
   for (auto& sum : sums) sum = hn::Zero(dd);
   for (size_t r = 0; r < rows.count; ++r) {
-    const uint8_t* from = rows.values[r] + element * sizeof(float);
+    const uint8_t* from = rows.values[r] + element * Format::kBytes;
     hwy::Prefetch(from + kAhead);
-    if (kSums * lanes > 16) hwy::Prefetch(from + kAhead + 64);
+    if (kSums * lanes * Format::kBytes > 64) hwy::Prefetch(from + kAhead + 64);
     const auto factor = hn::Set(dd, rows.factors[r]);
 #pragma GCC unroll 4
     for (size_t k = 0; k < kSums; ++k) {
-      auto x =
-          hn::PromoteTo(dd, LoadBytes(df, from + k * lanes * sizeof(float)));
+      const auto stored = Format::Load(df, from + k * lanes * Format::kBytes);
+      auto x = hn::PromoteTo(dd, stored);
       if (kFactors) x = hn::Mul(x, factor);
       sums[k] = hn::Add(sums[k], x);
     }
   }
-  const bool exact = DividesExactly(rows.total);
   for (size_t k = 0; k < kSums; ++k) {
-    const auto quotient = exact ? hn::Mul(sums[k], hn::Set(dd, 1 / rows.total))
-                                : hn::Div(sums[k], hn::Set(dd, rows.total));
+    const auto quotient = rows.divides_exactly
+                              ? hn::Mul(sums[k], hn::Set(dd, 1 / rows.total))
+                              : hn::Div(sums[k], hn::Set(dd, rows.total));
     // 0, or NaN where the mean is not finite; and NaN stays.
     *probe = hn::Add(*probe, hn::Sub(quotient, quotient));
     hn::StoreU(RoundToFloat(df, quotient), df, mean + k * lanes);
@@ -61,7 +62,7 @@ HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
 
 // The mean where every value is finite; false when some mean was not finite (a
 // finite sum cannot come from a value that is not).
-template <bool kFactors>
+template <bool kFactors, class Format>
 bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
   const hn::ScalableTag<double> dd;
   const hn::ScalableTag<float> df;
@@ -71,7 +72,7 @@ bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
   HWY_ALIGN float line[kSums * MaxLanes(dd)];
   size_t i = 0;
   for (; i + block <= n; i += block) {
-    MeanOfBlock<kFactors>(rows, i, stream ? line : mean + i, &probe);
+    MeanOfBlock<kFactors, Format>(rows, i, stream ? line : mean + i, &probe);
     for (size_t l = 0; stream && l < block; l += hn::Lanes(df))
       hn::Stream(hn::Load(df, line + l), df, mean + i + l);
   }
@@ -79,8 +80,9 @@ bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
   for (; i < n; ++i) {
     double sum = 0;
     for (size_t r = 0; r < rows.count; ++r) {
-      float value;
-      std::memcpy(&value, rows.values[r] + i * sizeof(float), sizeof(value));
+      const hn::CappedTag<float, 1> one;
+      const float value =
+          hn::GetLane(Format::Load(one, rows.values[r] + i * Format::kBytes));
       sum += static_cast<double>(value) * rows.factors[r];
     }
     mean[i] = static_cast<float>(sum / rows.total);
@@ -91,8 +93,11 @@ bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
 
 bool MeanOfFinite(const Mean::Sources& rows, size_t n, bool stream,
                   float* mean) {
-  return rows.plain ? MeanOf<false>(rows, n, stream, mean)
-                    : MeanOf<true>(rows, n, stream, mean);
+  return WithFormat(rows.dtype, [&](auto format) {
+    using Format = decltype(format);
+    return rows.plain ? MeanOf<false, Format>(rows, n, stream, mean)
+                      : MeanOf<true, Format>(rows, n, stream, mean);
+  });
 }
 
 // The mean of the values that are finite at each coordinate: not finite itself
@@ -158,7 +163,7 @@ void Mean::AddTerm(const Row& row, size_t place) {
   const Term& term = terms_.emplace_back(MakeTerm(row, place));
   values_.push_back(nullptr);
   factors_.push_back(term.factor);
-  copies_.emplace_back(term.dtype == DType::kFloat32 ? 0 : kTileElements);
+  same_type_ = same_type_ && term.dtype == terms_[0].dtype;
   exact_ = exact_ && term.divisor == 1;
   plain_ = plain_ && term.factor == 1;
 }
@@ -180,29 +185,44 @@ Mean Mean::SumOf(absl::Span<const Row> rows, double total) {
   return sum;
 }
 
-// Stored values as float32, without a copy where they are that already.
-void Mean::ReadTile(size_t begin, size_t elements) {
+// The terms' values within a tile as they are stored.
+void Mean::FindTile(size_t begin) {
   for (size_t t = 0; t < terms_.size(); ++t) {
-    const Term& term = terms_[t];
-    values_[t] = term.data + begin * static_cast<size_t>(SizeOf(term.dtype));
-    if (copies_[t].empty()) continue;
-    DecodeRange(values_[t], term.dtype, 1, elements, copies_[t].data());
+    const auto bytes = static_cast<size_t>(SizeOf(terms_[t].dtype));
+    values_[t] = terms_[t].data + begin * bytes;
+  }
+}
+
+// The same as float32.
+void Mean::WidenTile(size_t elements) {
+  copies_.resize(terms_.size());
+  for (size_t t = 0; t < terms_.size(); ++t) {
+    if (terms_[t].dtype == DType::kFloat32) continue;
+    copies_[t].resize(kTileElements);
+    DecodeRange(values_[t], terms_[t].dtype, 1, elements, copies_[t].data());
     values_[t] = reinterpret_cast<const uint8_t*>(copies_[t].data());
   }
 }
 
+Mean::Sources Mean::SourcesOf(DType dtype) const {
+  return {values_.data(), factors_.data(),        values_.size(), total_,
+          plain_,         DividesExactly(total_), dtype};
+}
+
 void Mean::Tile(size_t begin, size_t elements, bool stream, float* mean,
                 ReduceReport* report) {
-  ReadTile(begin, elements);
-  const Sources rows = {values_.data(), factors_.data(), values_.size(), total_,
-                        plain_};
   if (is_sum_ && terms_.empty())
     return std::fill_n(mean, elements, 0.0f), void();
-  if (is_sum_ && !exact_) SumOfQuotients(rows, elements, mean);
-  if (exact_ && !terms_.empty() &&
-      HWY_DYNAMIC_DISPATCH(MeanOfFinite)(rows, elements, stream, mean)) {
+  const auto mean_of = HWY_DYNAMIC_DISPATCH(MeanOfFinite);
+  FindTile(begin);
+  if (exact_ && same_type_ && !terms_.empty() &&
+      mean_of(SourcesOf(terms_[0].dtype), elements, stream, mean)) {
     return;
   }
+  WidenTile(elements);
+  const Sources rows = SourcesOf(DType::kFloat32);
+  if (exact_ && !same_type_ && mean_of(rows, elements, stream, mean)) return;
+  if (is_sum_ && !exact_) SumOfQuotients(rows, elements, mean);
   if (is_sum_) return ReplaceBad(begin, absl::MakeSpan(mean, elements), report);
   TileWithBadValues(rows, begin, elements, mean, report);
 }

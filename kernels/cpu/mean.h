@@ -38,17 +38,21 @@ class Mean {
   };
   // The terms' values within a tile.
   struct Sources {
-    const uint8_t* const* values;  // float32 at any address
+    const uint8_t* const* values;  // at any address
     const double* factors;
     size_t count;
     double total;
-    bool plain;  // all factors are 1
+    bool plain;            // all factors are 1
+    bool divides_exactly;  // a product by 1 / total is the quotient
+    DType dtype;           // of all values
   };
 
  private:
   Mean() = default;
   void AddTerm(const Row& row, size_t place);
-  void ReadTile(size_t begin, size_t elements);
+  void FindTile(size_t begin);
+  void WidenTile(size_t elements);
+  Sources SourcesOf(DType dtype) const;
   void SumOfQuotients(const Sources& rows, size_t elements, float* mean) const;
   void TileWithBadValues(const Sources& rows, size_t begin, size_t elements,
                          float* mean, ReduceReport* report) const;
@@ -56,10 +60,11 @@ class Mean {
   std::vector<Term> terms_;             // in row order
   std::vector<const uint8_t*> values_;  // of each, within the tile
   std::vector<double> factors_;
-  std::vector<std::vector<float>> copies_;  // where values are not float32
+  std::vector<std::vector<float>> copies_;  // of values that are not float32
   size_t rows_ = 0;
-  double total_ = 0;     // of the weights, or 1
-  bool exact_ = true;    // no term needs its divisor
+  double total_ = 0;   // of the weights, or 1
+  bool exact_ = true;  // no term needs its divisor
+  bool same_type_ = true;
   bool plain_ = true;    // all factors are 1
   bool is_sum_ = false;  // made by SumOf
 };

@@ -14,8 +14,11 @@
 namespace parapet::cuda {
 namespace {
 
-// What a multiprocessor holds of 256 threads, twice: enough to fill the GPU.
-constexpr int64_t kBlocksEach = 16;
+Limits LimitsOf(const GpuFacts& gpu) {
+  Limits limits;
+  limits.multiprocessors = gpu.multiprocessors;
+  return limits;
+}
 
 CudaResult ReadCublasVersion(std::array<int, 3>* version) {
   PARAPET_CUDA_TRY(cublasGetProperty(MAJOR_VERSION, &(*version)[0]));
@@ -74,8 +77,7 @@ class Blas {
 
 class GpuNn : public Nn {
  public:
-  explicit GpuNn(const GpuFacts& gpu)
-      : gpu_(gpu), max_blocks_(gpu.multiprocessors * kBlocksEach) {}
+  explicit GpuNn(const GpuFacts& gpu) : gpu_(gpu), limits_(LimitsOf(gpu)) {}
 
   CudaResult Init() {
     PARAPET_CUDA_TRY(UseDevice(gpu_.index));
@@ -157,17 +159,16 @@ class GpuNn : public Nn {
     RunElements(element, elements);
   }
   void Run(const ColumnSums& sums) override {
-    RunTeams<SumScratch>(sums, TeamLaunch(sums.items(), max_blocks_));
+    RunTeams<SumScratch>(sums, TeamShape(sums.items(), limits_));
   }
   void Run(const ChannelSums& sums) override {
-    RunTeams<SumScratch>(sums, TeamLaunch(sums.items(), max_blocks_));
+    RunTeams<SumScratch>(sums, TeamShape(sums.items(), limits_));
   }
   void Run(const SoftmaxLoss& loss) override {
-    RunTeams<LossScratch>(loss,
-                          LossLaunch(loss.count, loss.classes, max_blocks_));
+    RunTeams<LossScratch>(loss, LossShape(loss.count, loss.classes, limits_));
   }
   void Run(const SumLosses& sum) override {
-    RunTeams<TotalScratch>(sum, TeamLaunch(sum.items(), max_blocks_));
+    RunTeams<TotalScratch>(sum, TeamShape(sum.items(), limits_));
   }
 
   void Convolve(const ConvolutionSize& size, Number digits, const float* in,
@@ -216,7 +217,10 @@ class GpuNn : public Nn {
     Submit([&]() -> CudaResult {
       CudaResult result =
           Buffer::Allocate(static_cast<size_t>(bytes), buffer.get());
-      return result.out_of_memory() ? CudaResult() : result;
+      if (!result.out_of_memory()) return result;
+      // The caller is told; the next launch must not find it.
+      static_cast<void>(cudaGetLastError());
+      return {};
     });
     if (buffer->data() == nullptr) return nullptr;
     return Memory(buffer, buffer->data());
@@ -233,14 +237,13 @@ class GpuNn : public Nn {
 
   template <typename Element>
   void RunElements(const Element& element, int64_t elements) {
-    Submit([&] {
-      return LaunchElements(element, elements, max_blocks_, compute());
-    });
+    Submit(
+        [&] { return SubmitElements(element, elements, limits_, compute()); });
   }
 
   template <typename Scratch, typename Work>
-  void RunTeams(const Work& work, const NnLaunch& launch) {
-    Submit([&] { return LaunchTeams<Scratch>(work, launch, compute()); });
+  void RunTeams(const Work& work, const Shape& shape) {
+    Submit([&] { return SubmitTeams<Scratch>(work, shape, compute()); });
   }
 
   template <typename Call>
@@ -252,7 +255,7 @@ class GpuNn : public Nn {
   }
 
   const GpuFacts gpu_;
-  const int64_t max_blocks_;
+  const Limits limits_;
   std::string failure_;
   std::array<Stream, 3> streams_;  // one for each lane
   std::vector<Event> events_;

@@ -4,12 +4,15 @@
 #include <cstdint>
 
 #include "kernels/cuda/host_device.h"
-#include "kernels/cuda/nn_bf16.h"
+#include "kernels/cuda/numbers.h"
 
 // What a network does to each element by itself. A functor does element i, in
 // [0, elements); elements may be done in any order, since none writes what
 // another one reads. The GPU and the CPU run the same text.
 namespace parapet::cuda {
+
+// A bfloat16 as it is stored.
+using Bf16 = uint16_t;
 
 struct Quotient {
   int64_t quotient, remainder;
@@ -29,7 +32,9 @@ PARAPET_HD Quotient Divide(int64_t a, int64_t b) {
 struct NarrowElement {
   const float* in;
   Bf16* out;
-  PARAPET_HD void operator()(int64_t i) const { out[i] = ToBf16(in[i]); }
+  PARAPET_HD void operator()(int64_t i) const {
+    out[i] = NarrowBFloat16(in[i]);
+  }
 };
 
 // out[i] = in[i] with a bfloat16's digits; they may be one.
@@ -37,7 +42,7 @@ struct RoundElement {
   const float* in;
   float* out;
   PARAPET_HD void operator()(int64_t i) const {
-    out[i] = FromBf16(ToBf16(in[i]));
+    out[i] = WidenBFloat16(NarrowBFloat16(in[i]));
   }
 };
 

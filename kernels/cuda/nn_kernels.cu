@@ -1,3 +1,4 @@
+#include "kernels/cuda/grid.h"
 #include "kernels/cuda/nn_functors.h"
 #include "kernels/cuda/nn_kernels.h"
 #include "kernels/cuda/nn_loss.h"
@@ -5,16 +6,6 @@
 
 namespace parapet::cuda {
 namespace {
-
-template <typename Element>
-__global__ void __launch_bounds__(kMaxTeam)
-    ElementKernel(Element element, int64_t elements) {
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
-       i += stride) {
-    element(i);
-  }
-}
 
 // All threads of a block do the same items, so that they meet at each barrier.
 template <typename Scratch, typename Work>
@@ -25,54 +16,43 @@ __global__ void __launch_bounds__(kMaxTeam) TeamKernel(Work work) {
     work(team, item, &scratch);
 }
 
-CudaResult Launch(const void* kernel, const NnLaunch& launch, void** arguments,
-                  cudaStream_t stream) {
-  if (launch.blocks == 0) return {};
-  PARAPET_CUDA_TRY(cudaLaunchKernel(
-      kernel, dim3(static_cast<unsigned>(launch.blocks)),
-      dim3(static_cast<unsigned>(launch.threads)), arguments, 0, stream));
-  return {};
-}
-
 }  // namespace
 
 template <typename Element>
-CudaResult LaunchElements(const Element& element, int64_t elements,
-                          int64_t max_blocks, cudaStream_t stream) {
-  Element copy = element;
-  void* arguments[] = {&copy, &elements};
-  return Launch(reinterpret_cast<const void*>(&ElementKernel<Element>),
-                ElementLaunch(elements, max_blocks), arguments, stream);
+CudaResult SubmitElements(const Element& element, int64_t elements,
+                          const Limits& limits, cudaStream_t stream) {
+  return LaunchElements(elements, limits, stream, element);
 }
 
 template <typename Scratch, typename Work>
-CudaResult LaunchTeams(const Work& work, const NnLaunch& launch,
+CudaResult SubmitTeams(const Work& work, const Shape& shape,
                        cudaStream_t stream) {
-  Work copy = work;
-  void* arguments[] = {&copy};
-  return Launch(reinterpret_cast<const void*>(&TeamKernel<Scratch, Work>),
-                launch, arguments, stream);
+  if (shape.blocks == 0) return {};
+  TeamKernel<Scratch>
+      <<<static_cast<unsigned>(shape.blocks), shape.threads, 0, stream>>>(work);
+  PARAPET_CUDA_TRY(cudaGetLastError());
+  return {};
 }
 
-template CudaResult LaunchElements(const NarrowElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const NarrowElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchElements(const RoundElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const RoundElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchElements(const BiasElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const BiasElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchElements(const MaskElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const MaskElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchElements(const PoolElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const PoolElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchElements(const UnpoolElement&, int64_t, int64_t,
+template CudaResult SubmitElements(const UnpoolElement&, int64_t, const Limits&,
                                    cudaStream_t);
-template CudaResult LaunchTeams<SumScratch>(const ColumnSums&, const NnLaunch&,
+template CudaResult SubmitTeams<SumScratch>(const ColumnSums&, const Shape&,
                                             cudaStream_t);
-template CudaResult LaunchTeams<SumScratch>(const ChannelSums&, const NnLaunch&,
+template CudaResult SubmitTeams<SumScratch>(const ChannelSums&, const Shape&,
                                             cudaStream_t);
-template CudaResult LaunchTeams<LossScratch>(const SoftmaxLoss&,
-                                             const NnLaunch&, cudaStream_t);
-template CudaResult LaunchTeams<TotalScratch>(const SumLosses&, const NnLaunch&,
+template CudaResult SubmitTeams<LossScratch>(const SoftmaxLoss&, const Shape&,
+                                             cudaStream_t);
+template CudaResult SubmitTeams<TotalScratch>(const SumLosses&, const Shape&,
                                               cudaStream_t);
 
 }  // namespace parapet::cuda

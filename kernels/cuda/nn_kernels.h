@@ -11,13 +11,13 @@ namespace parapet::cuda {
 // Submits element(i) for every i below `elements`. For the functors of
 // nn_functors.h.
 template <typename Element>
-CudaResult LaunchElements(const Element& element, int64_t elements,
-                          int64_t max_blocks, cudaStream_t stream);
+CudaResult SubmitElements(const Element& element, int64_t elements,
+                          const Limits& limits, cudaStream_t stream);
 
 // Submits work(team, item, scratch) for every item. For what nn_sums.h and
 // nn_loss.h have, with their scratch memory.
 template <typename Scratch, typename Work>
-CudaResult LaunchTeams(const Work& work, const NnLaunch& launch,
+CudaResult SubmitTeams(const Work& work, const Shape& shape,
                        cudaStream_t stream);
 
 }  // namespace parapet::cuda

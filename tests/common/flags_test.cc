@@ -69,7 +69,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheStructs) {
   expected.evaluators = 1;
   EXPECT_EQ(flags->job.ToText(), expected.ToText());
   EXPECT_EQ(flags->patience.start_timeout, absl::Minutes(5));
-  EXPECT_EQ(flags->transport, "ipc");
+  EXPECT_EQ(flags->transport, "auto");
 }
 
 struct JobFlag {
@@ -446,7 +446,7 @@ TEST_F(FlagsTest, HelpShowsOwnGroupsWithUnitsAndDefaults) {
   EXPECT_THAT(server->print, Not(HasSubstr("--transport=")));
   EXPECT_THAT(Worker({"--help"})->print, HasSubstr("--id=K"));
   EXPECT_THAT(Launch({"--help"})->print,
-              HasSubstr("--transport=ipc|tcp [ipc]"));
+              HasSubstr("--transport=auto|shm|ipc|tcp [auto]"));
   EXPECT_THAT(Launch({"--version"})->print, HasSubstr("parapet "));
 }
 

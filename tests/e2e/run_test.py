@@ -41,7 +41,7 @@ class RunTest(cluster.ClusterTest):
 
     def test_ipc_and_tcp(self):
         hashes = set()
-        for transport in ("ipc", "tcp"):
+        for transport in ("shm", "ipc", "tcp"):
             finished = self.run_job(*cluster.SMALL, "--epochs=2", f"--transport={transport}", evaluators=1)
             self.check_two_epochs(finished)
             self.assertEqual(len(finished.out.splitlines()), 1, "standard output is for the summary")

@@ -43,31 +43,33 @@ TEST(Bf16Test, NearestEvenAgainstTheNeighbours) {
     std::memcpy(&value, &bits, sizeof(value));
     if (!std::isfinite(value)) continue;
     // Truncated, and the next one away from zero.
-    const double down = FromBf16(static_cast<Bf16>(bits >> 16));
+    const double down = WidenBFloat16(static_cast<Bf16>(bits >> 16));
     const auto above = static_cast<Bf16>((bits >> 16) + 1);
-    const bool overflows = std::isinf(FromBf16(above));
+    const bool overflows = std::isinf(WidenBFloat16(above));
     const double up = overflows ? std::copysign(std::ldexp(1.0, 128), value)
-                                : FromBf16(above);
+                                : WidenBFloat16(above);
     const double to_down = std::fabs(value - down),
                  to_up = std::fabs(up - value);
     const bool takes_up =
         to_up < to_down || (to_up == to_down && (bits >> 16) % 2 == 1);
-    EXPECT_EQ(ToBf16(value), takes_up ? above : static_cast<Bf16>(bits >> 16))
+    EXPECT_EQ(NarrowBFloat16(value),
+              takes_up ? above : static_cast<Bf16>(bits >> 16))
         << value;
   }
 }
 
 TEST(Bf16Test, WhatIsNotFinite) {
-  EXPECT_EQ(FromBf16(ToBf16(kInfinity)), kInfinity);
-  EXPECT_EQ(FromBf16(ToBf16(-kInfinity)), -kInfinity);
-  EXPECT_TRUE(std::isnan(FromBf16(ToBf16(kNan))));
+  EXPECT_EQ(WidenBFloat16(NarrowBFloat16(kInfinity)), kInfinity);
+  EXPECT_EQ(WidenBFloat16(NarrowBFloat16(-kInfinity)), -kInfinity);
+  EXPECT_TRUE(std::isnan(WidenBFloat16(NarrowBFloat16(kNan))));
   // A NaN whose upper half alone would be an infinity.
   const uint32_t bits = 0x7f800001;
   float low;
   std::memcpy(&low, &bits, sizeof(low));
-  EXPECT_TRUE(std::isnan(FromBf16(ToBf16(low))));
-  EXPECT_EQ(FromBf16(ToBf16(std::numeric_limits<float>::max())), kInfinity);
-  EXPECT_TRUE(std::signbit(FromBf16(ToBf16(-0.0f))));
+  EXPECT_TRUE(std::isnan(WidenBFloat16(NarrowBFloat16(low))));
+  EXPECT_EQ(WidenBFloat16(NarrowBFloat16(std::numeric_limits<float>::max())),
+            kInfinity);
+  EXPECT_TRUE(std::signbit(WidenBFloat16(NarrowBFloat16(-0.0f))));
 }
 
 TEST(DivideTest, BelowAndAbove32Bits) {
@@ -113,7 +115,7 @@ TEST(NarrowTest, IsTheRoundedValue) {
   std::vector<float> rounded(3);
   RunElements(NarrowElement{values.data(), narrow.data()}, 3);
   RunElements(RoundElement{values.data(), rounded.data()}, 3);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(FromBf16(narrow[i]), rounded[i]);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(WidenBFloat16(narrow[i]), rounded[i]);
   EXPECT_EQ(rounded[0], 1.0f);       // half way: to the even one
   EXPECT_EQ(rounded[1], 1.015625f);  // likewise
 }

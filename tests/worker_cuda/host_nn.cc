@@ -249,10 +249,10 @@ void HostNn::Multiply(const Product& p, Number stored, const void* a,
     const Bf16* const x = Real(static_cast<const Bf16*>(a), p.m * p.k);
     const Bf16* const y = Real(static_cast<const Bf16*>(b), p.k * p.n);
     const std::function<double(int64_t)> first = [x](int64_t i) {
-      return double{FromBf16(x[i])};
+      return double{WidenBFloat16(x[i])};
     };
     const std::function<double(int64_t)> second = [y](int64_t i) {
-      return double{FromBf16(y[i])};
+      return double{WidenBFloat16(y[i])};
     };
     NaiveProduct(p, first, second, out);
   };
@@ -360,7 +360,7 @@ void HostNn::ExpectDigits(Number digits, const float* numbers,
   if (digits == Number::kFloat32) return;
   for (int64_t i = 0; i < elements; ++i) {
     if (std::isnan(numbers[i])) continue;
-    const float rounded = FromBf16(ToBf16(numbers[i]));
+    const float rounded = WidenBFloat16(NarrowBFloat16(numbers[i]));
     ASSERT_EQ(std::memcmp(&rounded, &numbers[i], sizeof(float)), 0)
         << numbers[i] << " has more digits than a bfloat16";
   }

@@ -399,7 +399,8 @@ TEST(CudaModelTest, BFloat16ByHand) {
   Fixture f({"softmax", {1, 1, 5, 3}}, 4, {}, Number::kBf16);
   const std::vector<float> gradient = f.Gradient(f.All());
   const auto rounded = [](double value) {
-    return double{cuda::FromBf16(cuda::ToBf16(static_cast<float>(value)))};
+    return double{
+        cuda::WidenBFloat16(cuda::NarrowBFloat16(static_cast<float>(value)))};
   };
   std::vector<double> expected(f.elements);
   for (int s = 0; s < 4; ++s) {

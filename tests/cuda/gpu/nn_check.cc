@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "kernels/cuda/nn_launch.h"
 #include "tests/cuda/gpu/nn_arrays.h"
 
 namespace parapet::cuda {
@@ -82,7 +81,12 @@ class NnChecker {
 
   // ---- Products. A float32 sum of k exact products, in any order, is off by
   // at most k 2^-24 of the sum of their magnitudes, to first order; products
-  // that are rounded add 2^-24.
+  // that are rounded add 2^-24. Tensor cores, which do the short formats, cut
+  // their sums off instead of rounding them, two bits lower or so.
+
+  static double Unit(Number number) {
+    return number == Number::kBf16 ? 0x1p-22 : 0x1p-24;
+  }
 
   void CheckProducts() {
     for (const auto& [m, n, k] :
@@ -105,7 +109,7 @@ class NnChecker {
     for (int64_t i = 0; i < p.m * p.n; ++i) {
       const auto [sum, magnitude] = Entry(p, a, b, i / p.n, i % p.n);
       expected[i] = sum;
-      tolerance[i] = static_cast<double>(p.k + 1) * 0x1p-24 * magnitude;
+      tolerance[i] = static_cast<double>(p.k + 1) * Unit(number) * magnitude;
     }
     Note("product " + std::to_string(p.m) + " x " + std::to_string(p.n) +
              " x " + std::to_string(p.k) + (p.transpose_a ? " a'" : " a") +
@@ -149,8 +153,8 @@ class NnChecker {
   static std::vector<Bf16> Narrow(std::vector<float>* values) {
     std::vector<Bf16> narrow;
     for (float& v : *values) {
-      narrow.push_back(ToBf16(v));
-      v = FromBf16(narrow.back());
+      narrow.push_back(NarrowBFloat16(v));
+      v = WidenBFloat16(narrow.back());
     }
     return narrow;
   }
@@ -356,9 +360,9 @@ class NnChecker {
       magnitude[at] += std::fabs(term);
     }
     // `terms`: at most so many for each.
-    Doubles Tolerance(int64_t terms) const {
+    Doubles Tolerance(int64_t terms, double unit) const {
       Doubles tolerance = magnitude;
-      for (double& t : tolerance) t *= static_cast<double>(terms + 1) * 0x1p-24;
+      for (double& t : tolerance) t *= static_cast<double>(terms + 1) * unit;
       return tolerance;
     }
     Doubles sum, magnitude;
@@ -392,12 +396,14 @@ class NnChecker {
         " to " + std::to_string(s.outputs) + " x " + std::to_string(s.height) +
         " x " + std::to_string(s.width) + NameOf(number);
     Note("convolution" + size,
-         TooFar(arrays_.Receive(y), out.sum, out.Tolerance(s.inputs * 9)));
+         TooFar(arrays_.Receive(y), out.sum,
+                out.Tolerance(s.inputs * 9, Unit(number))));
     Note("convolution's weight gradient" + size,
          TooFar(arrays_.Receive(dw), weight.sum,
-                weight.Tolerance(s.count * plane)));
+                weight.Tolerance(s.count * plane, Unit(number))));
     Note("convolution's input gradient" + size,
-         TooFar(arrays_.Receive(dx), in.sum, in.Tolerance(s.outputs * 9)));
+         TooFar(arrays_.Receive(dx), in.sum,
+                in.Tolerance(s.outputs * 9, Unit(number))));
   }
 
   // Calls term(output, weight, input) for each product.
