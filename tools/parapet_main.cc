@@ -10,6 +10,7 @@
 #include "tools/bench_round.h"
 #include "tools/bench_rules.h"
 #include "tools/ckpt.h"
+#include "tools/load.h"
 #include "tools/rules_table.h"
 #include "tools/run.h"
 
@@ -36,6 +37,8 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", "start a whole job on this machine", parapet::RunJob},
+    {"load", "play many workers against servers, and measure",
+     parapet::RunLoad},
     {"bench", "measure rounds, or rules, on this machine", RunBench},
     {"rules", "list the rules that make one gradient of many",
      parapet::RunRules},
