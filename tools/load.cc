@@ -148,7 +148,7 @@ void LoadTest::AskToStop(const std::string& why) {
 
 void LoadTest::LookAtTime(const LoadStats& stats) {
   const bool over = flags_.duration > absl::ZeroDuration() &&
-                    stats.warm == flags_.players &&
+                    stats.warm == flags_.Honest() &&
                     clock_.Now() >= stats.began + flags_.duration;
   if (over) AskToStop("");
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Of a connecting end over libzmq: the stream, its socket's mailbox, and two
 // more of the monitor's pair.
-constexpr int64_t kPerConnection = 5;
+constexpr int64_t kPerConnection = 4;
 constexpr int64_t kOthers = 128;
 
 }  // namespace

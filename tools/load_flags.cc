@@ -251,6 +251,10 @@ absl::Status Finish(const FlagSet& set, const Texts& texts, LoadFlags* flags) {
 
 }  // namespace
 
+int LoadFlags::Honest() const {
+  return std::clamp(attack.honest() - first_worker, 0, players);
+}
+
 absl::StatusOr<LoadFlags> ParseLoadFlags(int argc, const char* const* argv) {
   LoadFlags flags;
   flags.players = flags.threads = 0;

@@ -35,7 +35,8 @@ struct LoadFlags {
 
   int first_worker = 0;  // players of this process: [first, first + players)
   int players = 1;
-  int threads = 1;  // that play
+  int Honest() const;  // of them, those that do not attack
+  int threads = 1;     // that play
 
   int64_t warmup = 5;       // rounds that are not measured
   int64_t rounds = 0;       // that are; 0: `duration`

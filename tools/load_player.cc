@@ -211,10 +211,10 @@ void LoadPlayer::OnLease(const Lease& lease) {
 }
 
 void LoadPlayer::OnVersion(uint64_t version) {
-  if (known_) {
-    // Those between, and the one before if it was not whole.
+  // Those between, and the one before if it was not whole. Who attacks may be
+  // left out.
+  if (known_ && !attacks_)
     stats_->lost += version - version_ - (whole_ ? 1 : 0);
-  }
   known_ = true;
   version_ = version;
   whole_ = false;
@@ -242,7 +242,7 @@ void LoadPlayer::NoteWhole() {
   whole_ = true;
   whole_at_ = now_;
   if (pushed_.has_value() && version_ == *pushed_ + 1) NoteLatencies();
-  if (version_ == static_cast<uint64_t>(plan_->flags.warmup)) {
+  if (!attacks_ && version_ == static_cast<uint64_t>(plan_->flags.warmup)) {
     ++stats_->warm;
     stats_->began = std::max(stats_->began, now_);
   }
@@ -270,8 +270,15 @@ void LoadPlayer::OnFinish(Code code, const std::string& words) {
   finished_ = true;
   ++stats_->finished;
   stats_->pushed_bytes += core_.session().bytes_pushed();
-  stats_->repeated += weights_seen_ - taken_;
-  if (ExitCodeOf(code) != 0) ++stats_->failures[words];
+  // A push of an old round is answered with weights.
+  if (!attacks_) stats_->repeated += weights_seen_ - taken_;
+  if (ExitCodeOf(code) == 0) return;
+  // Attackers may well be sent away.
+  if (attacks_) {
+    ++stats_->sent_away;
+  } else {
+    ++stats_->failures[words];
+  }
 }
 
 void LoadPlayer::OnMessage(const Message& message) {

@@ -92,7 +92,7 @@ class LoadPlayer final : public ClientObserver {
   void NoteLatencies();
   absl::Duration StraggleOf(uint64_t round) const;
   bool Measured(uint64_t round) const {
-    return round >= static_cast<uint64_t>(plan_->flags.warmup);
+    return !attacks_ && round >= static_cast<uint64_t>(plan_->flags.warmup);
   }
 
   LoadPlan* const plan_;

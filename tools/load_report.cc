@@ -12,8 +12,11 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr double kMib = 1024.0 * 1024;
-// A server without a model: program, libraries, libzmq's threads and queues.
-constexpr int64_t kServerItself = int64_t{16} << 20;
+// A server without a model or workers: program, libraries, libzmq's threads.
+constexpr int64_t kServerItself = int64_t{11} << 20;
+// An accepted connection: libzmq's buffers of 8 KiB for encoder and decoder, a
+// block of 256 messages for the queue each way, and what is in them.
+constexpr int64_t kServerConnection = int64_t{60} << 10;
 
 constexpr std::pair<const char*, double> kQuantiles[] = {
     {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}};
@@ -130,6 +133,24 @@ void AppendProcesses(const LoadReport& report, std::string* text) {
   }
 }
 
+constexpr size_t kMostFailures = 3;  // that are told in full
+
+void AddFailures(const LoadStats& stats, std::vector<std::string>* all) {
+  size_t told = 0;
+  int others = 0;
+  for (const auto& [words, players] : stats.failures) {
+    if (++told > kMostFailures) {
+      others += players;
+    } else {
+      all->push_back(absl::StrCat(
+          players == 1 ? "a player: " : absl::StrCat(players, " players: "),
+          words));
+    }
+  }
+  if (others > 0)
+    all->push_back(absl::StrCat(others, " more players ended likewise"));
+}
+
 }  // namespace
 
 double LoadReport::Seconds() const {
@@ -138,7 +159,7 @@ double LoadReport::Seconds() const {
 }
 
 double LoadReport::Rounds() const {
-  return static_cast<double>(stats.rounds) / flags.players;
+  return static_cast<double>(stats.rounds) / std::max(1, flags.Honest());
 }
 
 double LoadReport::RoundsPerSecond() const {
@@ -170,15 +191,16 @@ int64_t LoadServerBytes(const LoadFlags& flags, int index) {
   // Two versions, and one more that somebody is behind with.
   const int64_t weights =
       elements * (job.wire == DType::kFloat32 ? 12 : 4 + 3 * wire);
-  return kServerItself + weights + elements * wire * job.workers;
+  const int64_t connections = int64_t{1 + job.connections} * job.workers;
+  return kServerItself + weights + elements * wire * job.workers +
+         connections * kServerConnection;
 }
 
 std::vector<std::string> LoadComplaints(const LoadReport& report) {
   const LoadStats& stats = report.stats;
   std::vector<std::string> all;
   if (!report.trouble.empty()) all.push_back(report.trouble);
-  for (const auto& [words, players] : stats.failures)
-    all.push_back(absl::StrCat(players, " players: ", words));
+  AddFailures(stats, &all);
   for (const auto& [name, count] :
        {std::pair("versions of the weights were lost", stats.lost),
         std::pair("chunks of weights were torn", stats.torn),
@@ -228,6 +250,7 @@ nlohmann::json LoadJson(const LoadReport& report) {
             {"late_pushes", stats.late},
             {"duplicate_pushes", stats.duplicate},
             {"retries", stats.retries},
+            {"attackers_sent_away", stats.sent_away},
             {"refusals", CodesJson(stats.refusals)}}},
           {"malformed",
            {{"sent", report.malformed.sent},
@@ -260,6 +283,9 @@ std::string LoadTable(const LoadReport& report) {
   absl::StrAppendFormat(
       &text, "pushes         %d late, %d duplicate; %d retries; refusals: %s\n",
       stats.late, stats.duplicate, stats.retries, CodesText(stats.refusals));
+  if (stats.sent_away > 0)
+    absl::StrAppendFormat(&text, "attackers      %d sent away\n",
+                          stats.sent_away);
   if (report.malformed.sent > 0) {
     absl::StrAppendFormat(
         &text,

@@ -21,7 +21,7 @@ struct LoadReport {
   double player_cpu_seconds = 0;
   std::string trouble;  // why it ended early; empty: it did not
 
-  // Of the measured part.
+  // Of the measured part, and of players that do not attack.
   double Seconds() const;
   double Rounds() const;
   double RoundsPerSecond() const;
@@ -34,7 +34,7 @@ struct LoadReport {
 
 // What a server's memory comes to at its peak by the formula of
 // docs/benchmarks.md, `index` of flags.common.job.servers: the program itself,
-// three versions of its shard and the gradients that are held.
+// three versions of its shard, every worker's gradient of it, and connections.
 int64_t LoadServerBytes(const LoadFlags& flags, int index);
 
 // Why the exit code is not 0, in words: limits that did not hold, and anything

@@ -65,6 +65,7 @@ void LoadStats::Merge(const LoadStats& other) {
   for (const auto& [code, count] : other.refusals) refusals[code] += count;
   warm += other.warm;
   finished += other.finished;
+  sent_away += other.sent_away;
   for (const auto& [words, count] : other.failures) failures[words] += count;
 }
 

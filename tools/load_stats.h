@@ -44,14 +44,14 @@ class LoadTimeline {
 
 // What players found out. Not thread-safe.
 struct LoadStats {
-  // Of measured rounds, over all players:
+  // Of measured rounds, over all players that do not attack:
   LoadHistogram push_ack;       // a chunk's push to its new weights
   LoadHistogram first_weights;  // first push to the first new weights
   LoadHistogram last_weights;   // first push to the last new weights
   LoadHistogram round;  // from when the round was due, or else could begin, to
                         // the last new weights
   LoadTimeline timeline;
-  uint64_t rounds = 0;  // a player's rounds each
+  uint64_t rounds = 0;  // of each of them, added up
   // When the last player began to be measured and was done with its last round.
   absl::Time began = absl::InfinitePast(), ended = absl::InfinitePast();
 
@@ -66,8 +66,9 @@ struct LoadStats {
   std::map<Code, uint64_t> refusals;
 
   // Players:
-  int warm = 0;  // that are being measured
+  int warm = 0;  // that are, or were, measured
   int finished = 0;
+  int sent_away = 0;                    // of the attackers
   std::map<std::string, int> failures;  // in words, of how many players
 
   void Merge(const LoadStats& other);
