@@ -174,7 +174,8 @@ void LoadTest::Look() {
   while (const std::optional<int> signal = signals_->Next()) {
     if (*signal == SIGCHLD) continue;
     if (stopping_) give_up_ = clock_.Now();
-    AskToStop(absl::StrCat("was asked to stop (signal ", *signal, ")"));
+    std::fprintf(stderr, "parapet load: stops (signal %d)\n", *signal);
+    AskToStop("");
   }
   const bool timed = flags_.duration > absl::ZeroDuration() && !stopping_;
   const bool shows = terminal_ && clock_.Now() >= shown_at_ + kSecond;

@@ -122,7 +122,7 @@ void AddTrouble(FlagSet* set, LoadFlags* flags) {
             "mutated messages a second, on connections of their own",
             &flags->malformed, {0, 10000});
   set->Text("attack", "ATTACK",
-            "what attackers push: sign_flip, alie, ... (docs/byzantine.md)",
+            "what attackers push: sign_flip, alie, ... (docs/rules.md)",
             &flags->common.attack);
   set->Count("attackers", "N", "of the workers that attack, the last ones",
              &flags->common.attackers, {0, 65535});

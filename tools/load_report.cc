@@ -16,7 +16,7 @@ constexpr double kMib = 1024.0 * 1024;
 constexpr int64_t kServerItself = int64_t{11} << 20;
 // An accepted connection: libzmq's buffers of 8 KiB for encoder and decoder, a
 // block of 256 messages for the queue each way, and what is in them.
-constexpr int64_t kServerConnection = int64_t{60} << 10;
+constexpr int64_t kServerConnection = int64_t{64} << 10;
 
 constexpr std::pair<const char*, double> kQuantiles[] = {
     {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}};

@@ -1,6 +1,9 @@
 """parapet load: traffic against real servers, checked and measured."""
 
 import json
+import os
+import signal
+import time
 import xml.dom.minidom
 
 import cluster
@@ -117,6 +120,31 @@ class LoadTest(cluster.ClusterTest):
         process = self.load("--workers=2", *SIZE, f"--servers={','.join(job.addresses)}", code=1)
         self.assertRegex(process.err, r"a player: server 0 refuses this process: worker 0 has another job: it has job_id=load")
         self.assertIn("--model=flat:131072", process.err)
+
+    def test_stops_and_reports_when_asked(self):
+        argv = cluster.parapet("load", "--json", "--servers=2", "--workers=4", *SIZE, "--duration=10m")
+        process = self.start("load", argv)
+        servers = cluster.wait_until(
+            lambda: len(children := cluster.children_of(process.pid)) == 2 and children, cluster.PATIENCE, "servers"
+        )
+        time.sleep(0.5)
+        process.send(signal.SIGINT)
+        self.assertEqual(process.wait(), 0, process.err)
+        report = json.loads(process.out)
+        self.assert_clean(report)
+        self.assertGreater(report["rounds"], 0)
+        self.assertFalse([pid for pid in servers if cluster.is_running(pid)])
+
+    def test_a_server_that_dies_ends_the_test(self):
+        process = self.start("load", cluster.parapet("load", "--servers=2", "--workers=4", *SIZE, "--duration=10m"))
+        servers = cluster.wait_until(
+            lambda: len(children := cluster.children_of(process.pid)) == 2 and children, cluster.PATIENCE, "servers"
+        )
+        time.sleep(0.5)
+        os.kill(servers[1], signal.SIGKILL)
+        self.assertEqual(process.wait(), 1, process.err)
+        self.assertRegex(process.err, r"server \d ended with code 137")
+        self.assertFalse([pid for pid in servers if cluster.is_running(pid)])
 
     def test_limits(self):
         job = ("--servers=1", "--workers=2", "--parameters=16384", "--rounds=20")
