@@ -42,6 +42,11 @@ std::vector<std::unique_ptr<Layer>> MakeLayers(const Layout& layout,
 absl::StatusOr<std::unique_ptr<Network>> MakeNetwork(
     const std::string& spec, const InputShape& input,
     const ComputeConfig& compute) {
+  if (absl::StartsWith(spec, "flat:")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model '", spec,
+        "' has no layers to train: it is for the players of `parapet load`"));
+  }
   PARAPET_ASSIGN_OR_RETURN(Layout layout, ModelLayout(spec, input));
   if (compute.threads < 1 || compute.threads > kMaxThreads) {
     return absl::InvalidArgumentError(

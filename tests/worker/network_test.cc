@@ -334,6 +334,9 @@ TEST(MakeModelTest, RefusesInWords) {
   const absl::Status isa = MakeModel("softmax", kFashion, {1, "mmx"}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(isa));
   EXPECT_THAT(std::string(isa.message()), HasSubstr("sse41"));
+  const absl::Status flat = MakeModel("flat:100", kFashion, {}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(flat));
+  EXPECT_THAT(std::string(flat.message()), HasSubstr("parapet load"));
 }
 
 TEST(ComputeFingerprintTest, NamesVersionInstructionsAndThreads) {
