@@ -314,6 +314,24 @@ TEST_F(FlagsTest, ServersAreAddressesForAServer) {
   EXPECT_EQ(flags->port_file, "/p");
 }
 
+TEST_F(FlagsTest, AShardIsOnTheCpuOrAGpuByNumber) {
+  const std::vector<std::string> rest = {"--servers=localhost:7000",
+                                         "--index=0", "--epochs=1"};
+  const auto with = [&](const std::string& device) {
+    std::vector<std::string> args = rest;
+    args.push_back("--server_device=" + device);
+    return Server(args);
+  };
+  EXPECT_EQ(Server(rest)->device, "auto");
+  for (const char* good : {"auto", "cpu", "cuda:0", "cuda:15"})
+    EXPECT_EQ(with(good)->device, good);
+  for (const char* bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:x"}) {
+    EXPECT_THAT(std::string(with(bad).status().message()),
+                HasSubstr("must be auto, cpu or cuda:N"))
+        << bad;
+  }
+}
+
 TEST_F(FlagsTest, WrongAddressesAreRefused) {
   for (const char* bad :
        {"2", "", "host", "host:", ":80", "host:65536", "host:-1", "udp://h:1",
