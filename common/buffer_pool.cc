@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-std::byte* Make(size_t bytes) {
+std::byte* Allocate(size_t bytes) {
   return static_cast<std::byte*>(
       ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{kAlignment}));
 }
@@ -20,17 +20,14 @@ void Free(std::byte* buffer) {
 
 }  // namespace
 
-std::shared_ptr<BufferPool> BufferPool::Create(size_t bytes, size_t max_idle,
-                                               Allocate allocate) {
-  return std::shared_ptr<BufferPool>(
-      new BufferPool(bytes, max_idle, std::move(allocate)));
+std::shared_ptr<BufferPool> BufferPool::Create(size_t bytes, size_t max_idle) {
+  return CreateFrom([bytes] { return MakeBuffer(bytes); }, max_idle);
 }
 
-std::shared_ptr<std::byte> BufferPool::MakeBuffer() const {
-  std::shared_ptr<std::byte> buffer;
-  if (allocate_) buffer = allocate_(bytes_);
-  return buffer != nullptr ? buffer
-                           : std::shared_ptr<std::byte>(Make(bytes_), Free);
+std::shared_ptr<BufferPool> BufferPool::CreateFrom(Source source,
+                                                   size_t max_idle) {
+  return std::shared_ptr<BufferPool>(
+      new BufferPool(std::move(source), max_idle));
 }
 
 std::shared_ptr<std::byte> BufferPool::Get() {
@@ -42,11 +39,11 @@ std::shared_ptr<std::byte> BufferPool::Get() {
       idle_.pop_back();
     }
   }
-  if (buffer == nullptr) buffer = MakeBuffer();
-  std::byte* const bytes = buffer.get();
-  return {bytes, [pool = shared_from_this(), buffer](std::byte*) {
-            pool->Return(buffer);
-          }};
+  if (buffer == nullptr) buffer = source_();
+  if (buffer == nullptr) return nullptr;
+  std::byte* at = buffer.get();
+  return {at, [pool = shared_from_this(), buffer = std::move(buffer)](
+                  std::byte*) mutable { pool->Return(std::move(buffer)); }};
 }
 
 void BufferPool::Return(std::shared_ptr<std::byte> buffer) {
@@ -54,8 +51,12 @@ void BufferPool::Return(std::shared_ptr<std::byte> buffer) {
   if (idle_.size() < max_idle_) idle_.push_back(std::move(buffer));
 }
 
+std::shared_ptr<std::byte> MakeBuffer(size_t bytes) {
+  return {Allocate(bytes), Free};
+}
+
 std::shared_ptr<std::byte> MakeZeroedBuffer(size_t bytes) {
-  std::byte* buffer = Make(bytes);
+  std::byte* buffer = Allocate(bytes);
   std::memset(buffer, 0, bytes);
   return {buffer, Free};
 }

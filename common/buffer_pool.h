@@ -17,29 +17,31 @@ namespace parapet {
 // go of the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
-  // Makes a buffer of so many bytes, 64-byte aligned, on any thread. Null: it
-  // cannot, and ordinary memory will do.
-  using Allocate = std::function<std::shared_ptr<std::byte>(size_t)>;
+  // Makes a buffer, or null if there is no memory for it. Any thread calls it.
+  using Source = std::function<std::shared_ptr<std::byte>()>;
 
-  // At most `max_idle` buffers are kept for later; more are freed. `allocate`
-  // may be empty, for ordinary memory.
-  static std::shared_ptr<BufferPool> Create(size_t bytes, size_t max_idle,
-                                            Allocate allocate = nullptr);
+  // At most `max_idle` buffers are kept for later; more are freed.
+  static std::shared_ptr<BufferPool> Create(size_t bytes, size_t max_idle);
+  // The same of memory of another kind.
+  static std::shared_ptr<BufferPool> CreateFrom(Source source, size_t max_idle);
 
-  // At least `bytes` bytes, 64-byte aligned, with any content.
+  // At least `bytes` bytes, 64-byte aligned, with any content; or what the
+  // source gave.
   std::shared_ptr<std::byte> Get();
 
  private:
-  BufferPool(size_t bytes, size_t max_idle, Allocate allocate)
-      : bytes_(bytes), max_idle_(max_idle), allocate_(std::move(allocate)) {}
-  std::shared_ptr<std::byte> MakeBuffer() const;
+  BufferPool(Source source, size_t max_idle)
+      : source_(std::move(source)), max_idle_(max_idle) {}
   void Return(std::shared_ptr<std::byte> buffer);
 
-  const size_t bytes_, max_idle_;
-  const Allocate allocate_;
+  const Source source_;
+  const size_t max_idle_;
   Mutex mutex_;
   std::vector<std::shared_ptr<std::byte>> idle_ ABSL_GUARDED_BY(mutex_);
 };
+
+// One buffer of its own size, 64-byte aligned, with any content.
+std::shared_ptr<std::byte> MakeBuffer(size_t bytes);
 
 // One buffer of its own size, 64-byte aligned, zeroed.
 std::shared_ptr<std::byte> MakeZeroedBuffer(size_t bytes);

@@ -94,9 +94,15 @@ absl::StatusOr<std::vector<TensorSpec>> ModelTensors(absl::string_view spec,
     PARAPET_ASSIGN_OR_RETURN(std::vector<int64_t> hidden,
                              ParseCounts(spec, kMaxWidth));
     AddLinears(input.features(), hidden, input.classes, &specs);
+  } else if (absl::ConsumePrefix(&spec, "flat:")) {
+    PARAPET_ASSIGN_OR_RETURN(std::vector<int64_t> count,
+                             ParseCounts(spec, Layout::kMaxElements));
+    if (count.size() != 1)
+      return absl::InvalidArgumentError("flat:N takes one number");
+    specs.push_back({"flat", count, {}});
   } else {
     return absl::InvalidArgumentError(
-        "is none of softmax, mlp:H1,H2,... and cnn:small");
+        "is none of softmax, mlp:H1,H2,..., cnn:small and flat:N");
   }
   return specs;
 }

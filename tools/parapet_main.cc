@@ -11,6 +11,7 @@
 #include "tools/bench_rules.h"
 #include "tools/bench_scale.h"
 #include "tools/ckpt.h"
+#include "tools/load.h"
 #include "tools/plan.h"
 #include "tools/rules_table.h"
 #include "tools/run.h"
@@ -45,6 +46,8 @@ constexpr Command kCommands[] = {
      RunBench},
     {"plan", "say what a job needs and how long its rounds take",
      parapet::RunPlan},
+    {"load", "play many workers against servers, and measure",
+     parapet::RunLoad},
     {"rules", "list the rules that make one gradient of many",
      parapet::RunRules},
     {"aggregate", "apply a rule to the rows of a NumPy file",

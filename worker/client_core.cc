@@ -28,12 +28,15 @@ void ClientCore::Handle(net::Event event, absl::Time now) {
     case net::Event::Kind::kDown:
       keys_.erase(it);
       connections_.erase(key);
+      observer_->OnLost(key, event.reason);
       return Run(Session::DownIn{key, event.reason}, now);
     case net::Event::Kind::kMessage: {
       absl::StatusOr<Message> message =
           Decode(event.header, event.payload, limits_);
-      if (message.ok())
+      if (message.ok()) {
+        observer_->OnMessage(*message);
         return Run(Session::MessageIn{key, *std::move(message)}, now);
+      }
       logger_->warn("from server {}: {}", key.server,
                     std::string(message.status().message()));
       return;

@@ -29,6 +29,10 @@ class ClientObserver {
   // chunks, in leaves).
   virtual uint64_t HashOf(uint64_t version) = 0;
   virtual void OnFinish(Code code, const std::string& words) = 0;
+  // For whoever counts what goes over the wire: every message, before the
+  // session takes it, and every connection that was lost or never made.
+  virtual void OnMessage(const Message&) {}
+  virtual void OnLost(const Session::LinkKey&, const std::string& /*reason*/) {}
 };
 
 // A session with its transport, without threads: turns transport events into

@@ -361,7 +361,8 @@ TEST_F(FlagsTest, WorkersKnowTheirIdAndData) {
   const std::string servers = "--servers=ipc:///s";
   const auto flags =
       Worker({servers, "--id=3", "--workers=4", "--epochs=1",
-              "--data=idx:/d/{id}/x{id}", "--threads=2", "--isa=avx2"});
+              "--data=idx:/d/{id}/x{id}", "--threads=2", "--isa=avx2",
+              "--device=cuda:3", "--compute=bfloat16"});
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->id, 3);
   EXPECT_EQ(flags->data, "idx:/d/3/x3");
@@ -370,6 +371,8 @@ TEST_F(FlagsTest, WorkersKnowTheirIdAndData) {
   EXPECT_EQ(flags->job.data, "idx:/d/{id}/x{id}");
   EXPECT_EQ(flags->threads, 2);
   EXPECT_EQ(flags->isa, "avx2");
+  EXPECT_EQ(flags->device, "cuda:3");
+  EXPECT_EQ(flags->compute, "bfloat16");
   EXPECT_FALSE(Worker({servers, "--id=4", "--workers=4", "--epochs=1"}).ok());
   EXPECT_FALSE(Worker({servers, "--workers=4", "--epochs=1"}).ok());
 }

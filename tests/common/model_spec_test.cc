@@ -81,6 +81,15 @@ TEST(ModelLayoutTest, InitialValuesAreWithinTheRootOfTheFanIn) {
   }
 }
 
+TEST(ModelLayoutTest, FlatIsOneTensorOfZeros) {
+  EXPECT_THAT(Shapes("flat:12345", kFashion),
+              ElementsAre(NamedShape("flat", {12345})));
+  EXPECT_EQ(ModelLayout("flat:7", kFashion)->tensors()[0].init.kind,
+            Initializer::Kind::kZero);
+  EXPECT_THAT(Complaint("flat:2,3", kFashion), HasSubstr("one number"));
+  EXPECT_THAT(Complaint("flat:0", kFashion), HasSubstr("whole number"));
+}
+
 TEST(ModelLayoutTest, RefusesInWords) {
   for (const char* spec :
        {"", "mlp", "cnn", "cnn:large", "softmax:3", "resnet"}) {

@@ -110,6 +110,13 @@ class FlagsTest(cluster.ClusterTest):
         self.refused([cluster.BIN / "parapet-server", servers, "--index=0", "--bogus"], "--bogus")
         self.refused([cluster.BIN / "parapet-worker", servers, "--id=0", "--bogus"], "--bogus")
 
+    def test_a_device_that_is_not_there_is_refused(self):
+        worker = [cluster.BIN / "parapet-worker", *cluster.SMALL, "--servers=ipc:///nobody", "--id=0", "--rounds=1"]
+        self.refused([*worker, "--device=cuda:99"], "--device=cuda:99")
+        self.refused([*worker, "--device=gpu"], "--device=gpu", "auto, cpu or cuda:N")
+        self.refused([*worker, "--device=cpu", "--compute=bfloat16"], "--compute=bfloat16", "GPU")
+        self.refused(cluster.run_command(*cluster.SMALL, "--rounds=1", "--device=cuda"), "--device=cuda")
+
     def test_contradictions_are_refused(self):
         for flags, words in (
             (("--epochs=1", "--rounds=1"), ("--epochs=1", "--rounds=1", "contradict")),

@@ -1,0 +1,175 @@
+#include "tools/load_plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+namespace parapet {
+namespace {
+
+constexpr int kWidth = 760, kHeight = 420;
+constexpr double kLeft = 64, kRight = 744;  // of both panels
+
+struct Panel {
+  double top, bottom;
+  double low, high;  // of values
+  bool logarithmic;
+
+  double Y(double value) const {
+    const auto scale = [this](double v) {
+      return logarithmic ? std::log10(std::max(v, low)) : v;
+    };
+    const double part =
+        (scale(value) - scale(low)) / (scale(high) - scale(low));
+    return bottom - std::clamp(part, 0.0, 1.0) * (bottom - top);
+  }
+};
+
+std::string Text(double x, double y, const std::string& anchor,
+                 const std::string& words) {
+  return absl::StrFormat(
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y,
+      anchor, absl::StrReplaceAll(words, {{"&", "&amp;"}, {"<", "&lt;"}}));
+}
+
+std::string Line(double x1, double y1, double x2, double y2) {
+  return absl::StrFormat(
+      "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+      "stroke=\"#ddd\"/>\n",
+      x1, y1, x2, y2);
+}
+
+using ValueOf = std::function<double(const LoadTimeline::Interval&)>;
+
+// A line through the intervals in which something happened.
+std::string Curve(const LoadTimeline& timeline, const Panel& panel,
+                  const std::string& colour, const ValueOf& value) {
+  std::string points;
+  const auto& all = timeline.intervals();
+  const double step =
+      (kRight - kLeft) / static_cast<double>(std::max<size_t>(1, all.size()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].round.count() == 0) continue;
+    absl::StrAppendFormat(&points, "%.1f,%.1f ",
+                          kLeft + step * (static_cast<double>(i) + 0.5),
+                          panel.Y(value(all[i])));
+  }
+  return absl::StrCat("<polyline fill=\"none\" stroke=\"", colour,
+                      "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n");
+}
+
+double Milliseconds(const LoadTimeline::Interval& interval, double q) {
+  return absl::ToDoubleMilliseconds(interval.round.Quantile(q));
+}
+
+double Largest(const LoadTimeline& timeline, const ValueOf& value) {
+  double largest = 0;
+  for (const auto& interval : timeline.intervals())
+    largest = std::max(largest, value(interval));
+  return largest;
+}
+
+// Lines across at each power of ten, or at fifths, with their numbers.
+std::string Grid(const Panel& panel) {
+  std::string svg;
+  const int lines =
+      panel.logarithmic
+          ? static_cast<int>(std::lround(std::log10(panel.high / panel.low)))
+          : 5;
+  for (int i = 0; i <= lines; ++i) {
+    const double value = panel.logarithmic ? panel.low * std::pow(10.0, i)
+                                           : panel.high * i / lines;
+    absl::StrAppend(&svg, Line(kLeft, panel.Y(value), kRight, panel.Y(value)),
+                    Text(kLeft - 6, panel.Y(value) + 4, "end",
+                         absl::StrFormat("%g", value)));
+  }
+  return svg;
+}
+
+std::string TimeAxis(const LoadTimeline& timeline) {
+  const double seconds = absl::ToDoubleSeconds(timeline.length()) *
+                         static_cast<double>(timeline.intervals().size());
+  std::string svg;
+  for (int i = 0; i <= 4; ++i) {
+    absl::StrAppend(&svg, Text(kLeft + (kRight - kLeft) * i / 4, 408, "middle",
+                               absl::StrFormat("%.3g s", seconds * i / 4)));
+  }
+  return svg;
+}
+
+double RoundUp(double value) {
+  if (value <= 0) return 1;
+  const double unit = std::pow(10.0, std::floor(std::log10(value)));
+  for (const double times : {1.0, 2.0, 5.0}) {
+    if (value <= unit * times) return unit * times;
+  }
+  return unit * 10;
+}
+
+std::string LatencyPanel(const LoadTimeline& timeline) {
+  struct Percentile {
+    const char* name;
+    const char* colour;
+    double q;
+  };
+  static constexpr Percentile kAll[] = {
+      {"p50", "#1f77b4", 0.5}, {"p99", "#ff7f0e", 0.99}, {"max", "#d62728", 1}};
+  double low = 1e300;
+  for (const auto& interval : timeline.intervals()) {
+    if (interval.round.count() > 0)
+      low = std::min(low, Milliseconds(interval, 0.5));
+  }
+  const double high =
+      Largest(timeline, [](const auto& i) { return Milliseconds(i, 1); });
+  Panel panel{48, 210, 0.1, 1, true};
+  if (high > 0) {
+    panel.low = std::pow(10.0, std::floor(std::log10(std::max(low, 1e-3))));
+    panel.high = std::pow(10.0, std::floor(std::log10(high)) + 1);
+  }
+  std::string svg = absl::StrCat(
+      Grid(panel), Text(kLeft, 40, "start", "latency of a round, ms"));
+  double x = kRight - 150;
+  for (const Percentile& p : kAll) {
+    const double q = p.q;
+    absl::StrAppend(
+        &svg,
+        Curve(timeline, panel, p.colour,
+              [q](const auto& interval) { return Milliseconds(interval, q); }),
+        absl::StrFormat("<rect x=\"%.1f\" y=\"32\" width=\"10\" height=\"8\" "
+                        "fill=\"%s\"/>\n",
+                        x, p.colour),
+        Text(x + 14, 40, "start", p.name));
+    x += 50;
+  }
+  return svg;
+}
+
+std::string ThroughputPanel(const LoadTimeline& timeline) {
+  const double seconds = absl::ToDoubleSeconds(timeline.length());
+  const ValueOf rate = [seconds](const LoadTimeline::Interval& interval) {
+    return static_cast<double>(interval.bytes) / seconds / 1e9;
+  };
+  const Panel panel{250, 390, 0, RoundUp(Largest(timeline, rate)), false};
+  return absl::StrCat(
+      Grid(panel),
+      Text(kLeft, 242, "start", "throughput, GB/s in both directions together"),
+      Curve(timeline, panel, "#2ca02c", rate));
+}
+
+}  // namespace
+
+std::string LoadPlot(const LoadTimeline& timeline, const std::string& title) {
+  return absl::StrCat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ",
+      kHeight,
+      "\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"", kWidth,
+      "\" height=\"", kHeight, "\" fill=\"white\"/>\n",
+      Text(kLeft, 20, "start", title), LatencyPanel(timeline),
+      ThroughputPanel(timeline), TimeAxis(timeline), "</svg>\n");
+}
+
+}  // namespace parapet
