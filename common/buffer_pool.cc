@@ -21,36 +21,38 @@ void Free(std::byte* buffer) {
 }  // namespace
 
 std::shared_ptr<BufferPool> BufferPool::Create(size_t bytes, size_t max_idle) {
-  return std::shared_ptr<BufferPool>(new BufferPool(bytes, max_idle));
+  return CreateFrom([bytes] { return MakeBuffer(bytes); }, max_idle);
 }
 
-BufferPool::~BufferPool() {
-  for (std::byte* buffer : idle_) Free(buffer);
+std::shared_ptr<BufferPool> BufferPool::CreateFrom(Source source,
+                                                   size_t max_idle) {
+  return std::shared_ptr<BufferPool>(
+      new BufferPool(std::move(source), max_idle));
 }
 
 std::shared_ptr<std::byte> BufferPool::Get() {
-  std::byte* buffer = nullptr;
+  std::shared_ptr<std::byte> buffer;
   {
     MutexLock lock(&mutex_);
     if (!idle_.empty()) {
-      buffer = idle_.back();
+      buffer = std::move(idle_.back());
       idle_.pop_back();
     }
   }
-  if (buffer == nullptr) buffer = Allocate(bytes_);
-  return {buffer,
-          [pool = shared_from_this()](std::byte* b) { pool->Return(b); }};
+  if (buffer == nullptr) buffer = source_();
+  if (buffer == nullptr) return nullptr;
+  std::byte* at = buffer.get();
+  return {at, [pool = shared_from_this(), buffer = std::move(buffer)](
+                  std::byte*) mutable { pool->Return(std::move(buffer)); }};
 }
 
-void BufferPool::Return(std::byte* buffer) {
-  {
-    MutexLock lock(&mutex_);
-    if (idle_.size() < max_idle_) {
-      idle_.push_back(buffer);
-      return;
-    }
-  }
-  Free(buffer);
+void BufferPool::Return(std::shared_ptr<std::byte> buffer) {
+  MutexLock lock(&mutex_);
+  if (idle_.size() < max_idle_) idle_.push_back(std::move(buffer));
+}
+
+std::shared_ptr<std::byte> MakeBuffer(size_t bytes) {
+  return {Allocate(bytes), Free};
 }
 
 std::shared_ptr<std::byte> MakeZeroedBuffer(size_t bytes) {

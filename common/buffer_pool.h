@@ -2,7 +2,9 @@
 #define PARAPET_COMMON_BUFFER_POOL_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -15,22 +17,31 @@ namespace parapet {
 // go of the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
+  // Makes a buffer, or null if there is no memory for it. Any thread calls it.
+  using Source = std::function<std::shared_ptr<std::byte>()>;
+
   // At most `max_idle` buffers are kept for later; more are freed.
   static std::shared_ptr<BufferPool> Create(size_t bytes, size_t max_idle);
-  ~BufferPool();
+  // The same of memory of another kind.
+  static std::shared_ptr<BufferPool> CreateFrom(Source source, size_t max_idle);
 
-  // At least `bytes` bytes, 64-byte aligned, with any content.
+  // At least `bytes` bytes, 64-byte aligned, with any content; or what the
+  // source gave.
   std::shared_ptr<std::byte> Get();
 
  private:
-  BufferPool(size_t bytes, size_t max_idle)
-      : bytes_(bytes), max_idle_(max_idle) {}
-  void Return(std::byte* buffer);
+  BufferPool(Source source, size_t max_idle)
+      : source_(std::move(source)), max_idle_(max_idle) {}
+  void Return(std::shared_ptr<std::byte> buffer);
 
-  const size_t bytes_, max_idle_;
+  const Source source_;
+  const size_t max_idle_;
   Mutex mutex_;
-  std::vector<std::byte*> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<std::byte>> idle_ ABSL_GUARDED_BY(mutex_);
 };
+
+// One buffer of its own size, 64-byte aligned, with any content.
+std::shared_ptr<std::byte> MakeBuffer(size_t bytes);
 
 // One buffer of its own size, 64-byte aligned, zeroed.
 std::shared_ptr<std::byte> MakeZeroedBuffer(size_t bytes);

@@ -88,14 +88,16 @@ absl::Status CheckSnapshot(const SnapshotConfig& snapshot,
 }
 
 absl::StatusOr<std::string> ParseAddress(absl::string_view text) {
-  if (absl::StartsWith(text, "ipc://")) {
-    if (text.size() > 6) return std::string(text);
-    return Refuse("'", text, "' has no path; write ipc:///path");
+  for (const absl::string_view local : {"ipc://", "shm://"}) {
+    if (!absl::StartsWith(text, local)) continue;
+    if (text.size() > local.size()) return std::string(text);
+    return Refuse("'", text, "' has no path; write ", local, "/path");
   }
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, "tcp://") && absl::StrContains(text, "://")) {
     return Refuse("'", text,
-                  "': addresses are host:port, tcp://host:port or ipc:///path");
+                  "': addresses are host:port, tcp://host:port, ipc:///path or "
+                  "shm:///path");
   }
   const size_t colon = rest.rfind(':');
   int port = 0;
@@ -154,13 +156,20 @@ absl::StatusOr<std::vector<std::string>> ParseAddresses(
     absl::StatusOr<std::string> address = ParseAddress(part);
     if (!address.ok()) return address.status();
     addresses.push_back(*std::move(address));
+    const bool shared = absl::StartsWith(addresses.back(), "shm://");
+    if (shared != absl::StartsWith(addresses.front(), "shm://")) {
+      return Refuse(
+          addresses.front(), " and ", addresses.back(),
+          ": a job goes over shared memory as a whole, or not at all");
+    }
   }
   return addresses;
 }
 
 bool IsLocal(const std::string& address) {
   absl::string_view rest = address;
-  if (absl::StartsWith(rest, "ipc://")) return true;
+  if (absl::StartsWith(rest, "ipc://") || absl::StartsWith(rest, "shm://"))
+    return true;
   absl::ConsumePrefix(&rest, "tcp://");
   return IsLoopback(rest.substr(0, rest.rfind(':')));
 }

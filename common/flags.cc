@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -231,6 +232,22 @@ void AddSnapshot(FlagSet* set, SnapshotConfig* snapshot) {
       "latest");
 }
 
+void DeviceFlag(FlagSet* set, const char* name, const char* help,
+                std::string* value) {
+  set->Add(name, "auto|cpu|cuda:N", *value, help,
+           [value](const std::string& text) {
+             uint32_t gpu = 0;
+             if (text != "auto" && text != "cpu" &&
+                 !(absl::StartsWith(text, "cuda:") &&
+                   absl::SimpleAtoi(text.substr(5), &gpu))) {
+               return absl::InvalidArgumentError(
+                   "must be auto, cpu or cuda:N with a GPU's number");
+             }
+             *value = text;
+             return absl::OkStatus();
+           });
+}
+
 void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kServer ? "This server" : "");
   set->Count("index", "I", "which of --servers this is; 0 leads",
@@ -243,6 +260,9 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
             &all->server.port_file);
   set->Count("server_threads", "N", "that reduce; 0: none beside the network's",
              &all->server.threads, {0, 1024});
+  DeviceFlag(set, "server_device",
+             "where a server's shard is; auto: on a GPU if there is one",
+             &all->server.device);
   set->Text("summary_file", "FILE", "gets the lead's summary as JSON",
             &all->server.summary_file);
   AddSecret(set, &all->server.rule_secret);
@@ -251,6 +271,15 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Count("audit_bytes", "BYTES",
              "of --audit before it is moved to FILE.1 and begun anew",
              &all->server.audit_bytes, {1024});
+}
+
+void AddDevice(FlagSet* set, WorkerFlags* worker) {
+  DeviceFlag(set, "device",
+             "where a worker computes; auto: on a GPU if there is one",
+             &worker->device);
+  set->OneOf("compute", {"float32", "bfloat16"},
+             "numbers that a GPU multiplies; it adds in float32",
+             &worker->compute);
 }
 
 void AddWorker(FlagSet* set, Role role, AllFlags* all) {
@@ -264,6 +293,7 @@ void AddWorker(FlagSet* set, Role role, AllFlags* all) {
              &all->worker.threads, {1, 1024});
   set->OneOf("isa", {"default", "sse41", "avx2", "avx512"},
              "highest instruction set to use", &all->worker.isa);
+  AddDevice(set, &all->worker);
   set->Group(role == Role::kServer ? "" : "Attacks, for tests and demos only");
   set->Text("attack", "ATTACK",
             "what attackers push instead of gradients: sign_flip, alie, ...",
@@ -274,7 +304,9 @@ void AddWorker(FlagSet* set, Role role, AllFlags* all) {
 
 void AddRun(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kRun ? "This launcher" : "");
-  set->OneOf("transport", {"ipc", "tcp"}, "between the processes",
+  set->OneOf("transport", {"auto", "shm", "ipc", "tcp"},
+             "between the processes: shared memory (auto is the same), or "
+             "ZeroMQ over Unix sockets or TCP",
              &all->run.transport);
   set->OneOf("summary", {"text", "json", "none"}, "printed at the end",
              &all->run.summary);
@@ -305,8 +337,9 @@ void AddAll(FlagSet* set, Role role, AllFlags* all) {
              : role == Role::kRun  ? "This launcher"
                                    : "This worker");
   set->Text("servers", role == Role::kRun ? "N" : "ADDRESS,...",
-            role == Role::kRun ? "how many to start"
-                               : "host:port or ipc:///path of each, in order",
+            role == Role::kRun
+                ? "how many to start"
+                : "host:port, ipc:///path or shm:///path of each, in order",
             &all->servers);
   AddServer(set, role, all);
   AddWorker(set, role, all);
@@ -417,6 +450,7 @@ std::vector<std::string> Forward(const std::vector<FlagSetting>& settings) {
 
 absl::Status FinishRun(const AllFlags& all, RunFlags* flags) {
   flags->forward = Forward(all.settings);
+  flags->device = all.worker.device;
   flags->rule_secret = all.server.rule_secret;
   flags->audit = all.server.audit;
   flags->audit_bytes = all.server.audit_bytes;

@@ -52,6 +52,7 @@ struct ServerFlags : CommonFlags {
   std::string port_file;  // gets the port, a decimal number, whole (by rename);
                           // empty: none
   int threads = 0;        // that reduce; 0: in the event loop
+  std::string device = "auto";  // "auto", "cpu" or "cuda:N"
   // Of the lead: what bucketing shuffles by. Workers must not know it.
   std::optional<uint64_t> rule_secret;
   std::string audit;  // of the lead: gets a line for each round; empty: none
@@ -67,12 +68,15 @@ struct WorkerFlags : CommonFlags {
   std::string data;  // job.data with {id} replaced by this worker's id
   int threads = 1;   // that compute
   std::string isa = "default";
+  std::string device = "auto";      // "auto", "cpu" or "cuda:N"
+  std::string compute = "float32";  // or "bfloat16", on a GPU
 };
 
 struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
                                   // how many to start
-  std::string transport = "ipc";  // or "tcp"
+  std::string transport = "auto";  // or "shm", "ipc", "tcp"
   std::string summary = "text";   // or "json", "none"
+  std::string device;             // as in WorkerFlags
   // Of the lead, as in ServerFlags.
   std::optional<uint64_t> rule_secret;
   std::string audit;

@@ -46,13 +46,19 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       hooks_(std::move(hooks)),
       limits_(LimitsFor(map)),
       now_(now),
+      host_shard_(parts_.shard != nullptr
+                      ? nullptr
+                      : MakeHostShardDevice(*parts_.device)),
+      shard_(parts_.shard != nullptr ? *parts_.shard : *host_shard_),
       lead_heard_(now),
       lead_retry_(now),
       next_ping_(now),
       next_patience_(now + config_.patience.patience) {
-  store_ = std::make_unique<Store>(map_, config_.index, config_.job.optimizer,
-                                   config_.job.wire, *parts_.device,
-                                   chain_.needs_previous());
+  store_ = std::make_unique<Store>(
+      map_, config_.index, config_.job.optimizer, config_.job.wire, shard_,
+      chain_.needs_previous(), [transport = parts_.transport](size_t bytes) {
+        return transport->Allocate(bytes);
+      });
   if (!IsLead()) return;
   term_ = config_.term;
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);

@@ -25,6 +25,7 @@
 #include "common/trace.h"
 #include "common/wire.h"
 #include "kernels/device.h"
+#include "kernels/shard_device.h"
 #include "server/lead.h"
 #include "server/reduction.h"
 #include "server/round.h"
@@ -63,6 +64,8 @@ struct ServerNodeParts {
   // Runs the lead's plans, which may take seconds over hundreds of workers:
   // longer than others wait for a ping. Null: the reducer does.
   Executor* planner = nullptr;
+  // Where the shard lives. Null: in the host's memory, by `device`.
+  const ShardDevice* shard = nullptr;
 };
 
 // What a user of the node may want to hear (the lead only).
@@ -202,7 +205,11 @@ class ServerNode {
   std::vector<Row> RowsOf(const std::vector<Contribution>& contributions) const;
   std::shared_ptr<const rules::Plan> PlanFor(const Round::Reduce& work) const;
   void Run(Work& work) const;
-  ReduceReport RunPlan(const Work& work, absl::Span<const Row> rows) const;
+  absl::StatusOr<ReduceReport> RunPlan(const Work& work,
+                                       absl::Span<const Row> rows) const;
+  absl::Status AddSquares(Work& work) const;
+  std::shared_ptr<const KeptRows> TakeKept(int64_t local);
+  void DeviceFailed(const absl::Status& status);
   Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local,
                                const ReduceReport& report) const;
   void Send(net::ConnectionId to, uint64_t session, Body body);
@@ -220,7 +227,12 @@ class ServerNode {
   uint64_t term_ = 0;
   std::optional<Outcome> outcome_;
 
+  const std::unique_ptr<ShardDevice> host_shard_;  // if parts_.shard is null
+  const ShardDevice& shard_;
   std::unique_ptr<Store> store_;
+  // By chunk: rows that were measured and wait for the decision.
+  absl::flat_hash_map<int64_t, std::shared_ptr<const KeptRows>> kept_;
+  bool device_failed_ = false;  // and the lead was told
   std::optional<Round> round_;
   std::optional<Lead> lead_;
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;

@@ -147,8 +147,13 @@ void ServerNode::Apply(Round::TakeSnapshot& effect) {
     absl::StatusOr<FileEntry> entry;
   };
   auto work = std::make_shared<Writing>();
-  work->frozen = store_->Freeze();
   const uint64_t version = effect.version;
+  absl::StatusOr<Store::Frozen> frozen = store_->Freeze();
+  if (!frozen.ok()) {
+    return TellLead(SnapshotDoneMessage{
+        version, false, {}, std::string(frozen.status().message())});
+  }
+  work->frozen = *std::move(frozen);
   parts_.writer->Submit(
       [this, work, version] {
         const std::string folder = PartialPath(config_.snapshot.dir, version);
@@ -171,7 +176,9 @@ void ServerNode::Apply(Round::TakeSnapshot& effect) {
 }
 
 void ServerNode::Apply(Round::HashVersion& effect) {
-  TellLead(VersionHashMessage{effect.version, store_->MasterHash(),
+  const absl::StatusOr<uint64_t> hash = store_->MasterHash();
+  if (!hash.ok()) return DeviceFailed(hash.status());
+  TellLead(VersionHashMessage{effect.version, *hash,
                               store_->WireHash(effect.version)});
 }
 

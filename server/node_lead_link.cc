@@ -38,7 +38,7 @@ void ServerNode::OnLeadEvent(net::Event& event) {
       hello.peer = {Role::kServer, static_cast<uint32_t>(config_.index)};
       hello.nonce = config_.nonce;
       hello.layout_hash = layout_.hash();
-      hello.fingerprint = parts_.device->name();
+      hello.fingerprint = shard_.name();
       hello.job = config_.job.ToText();
       return Send(lead_connection_, lead_session_, std::move(hello));
     }
@@ -98,7 +98,7 @@ void ServerNode::OnLoad(const LoadMessage& load) {
   if (round_) return;  // told again after a reconnection
   absl::Status status;
   if (load.snapshot.empty()) {
-    store_->Initialize(layout_, config_.job.seed, load.version);
+    status = store_->Initialize(layout_, config_.job.seed, load.version);
   } else {
     absl::StatusOr<Snapshot> snapshot =
         OpenSnapshot(*parts_.disk, load.snapshot);

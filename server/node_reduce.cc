@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "server/node.h"
 #include "server/rules/make_plan.h"
 
@@ -12,10 +14,11 @@ namespace parapet {
 struct ServerNode::Work {
   Round::Reduce reduce;
   int64_t elements = 0;
+  std::shared_ptr<const KeptRows> kept;
   float* previous = nullptr;  // the aggregate of the round before, if kept
   StepTarget target;
   float* aggregate = nullptr;  // not null: the step comes later
-  ReduceReport report;
+  absl::StatusOr<ReduceReport> report;
   ExactSum squares;
 };
 
@@ -41,40 +44,56 @@ std::shared_ptr<const rules::Plan> ServerNode::PlanFor(
   return std::make_shared<const rules::Plan>(rules::MakePlan(chain_, facts));
 }
 
-ReduceReport ServerNode::RunPlan(const Work& work,
-                                 absl::Span<const Row> rows) const {
+absl::StatusOr<ReduceReport> ServerNode::RunPlan(
+    const Work& work, absl::Span<const Row> rows) const {
   const std::shared_ptr<const rules::Plan> plan = PlanFor(work.reduce);
   const RoundFacts& facts = work.reduce.facts;
-  ReduceReport report =
+  absl::StatusOr<ReduceReport> report =
       work.aggregate != nullptr
-          ? ReduceByPlan(*parts_.device, *plan, rows, work.elements,
+          ? ReduceByPlan(shard_, *plan, rows, work.kept.get(), work.elements,
                          work.previous, work.aggregate)
-          : StepByPlan(*parts_.device, *plan, rows, work.elements,
+          : StepByPlan(shard_, *plan, rows, work.kept.get(), work.elements,
                        work.previous, config_.job.optimizer,
                        {facts.lr, facts.bias1, facts.bias2, 1}, work.target);
   // The lead accounts for a round that it decided to be bad.
-  if (plan->bad && work.reduce.plan == nullptr) {
-    report.bad_coordinates = work.elements;
-    report.first_bad = 0;
+  if (report.ok() && plan->bad && work.reduce.plan == nullptr) {
+    report->bad_coordinates = work.elements;
+    report->first_bad = 0;
   }
   return report;
+}
+
+absl::Status ServerNode::AddSquares(Work& work) const {
+  std::vector<double> leaves((work.elements + map_.leaf_elements() - 1) /
+                             map_.leaf_elements());
+  PARAPET_RETURN_IF_ERROR(shard_.LeafSquares(
+      work.aggregate, work.elements, map_.leaf_elements(), leaves.data()));
+  for (double leaf : leaves) work.squares.Add(leaf);
+  return absl::OkStatus();
 }
 
 void ServerNode::Run(Work& work) const {
   const absl::Time began =
       parts_.trace == nullptr ? absl::Time() : SteadyClock().Now();
   work.report = RunPlan(work, RowsOf(work.reduce.rows));
-  if (work.aggregate != nullptr) {
-    std::vector<double> leaves((work.elements + map_.leaf_elements() - 1) /
-                               map_.leaf_elements());
-    parts_.device->LeafSquares(work.aggregate, work.elements,
-                               map_.leaf_elements(), leaves.data());
-    for (double leaf : leaves) work.squares.Add(leaf);
+  work.kept.reset();
+  if (work.report.ok() && work.aggregate != nullptr) {
+    const absl::Status added = AddSquares(work);
+    if (!added.ok()) work.report = added;
   }
   if (parts_.trace != nullptr) {
     parts_.trace->Span("reduce", map_.ChunkOf(config_.index, work.reduce.local),
                        1, began, SteadyClock().Now());
   }
+}
+
+// The round cannot be done, and the lead would wait for it for ever.
+void ServerNode::DeviceFailed(const absl::Status& status) {
+  if (std::exchange(device_failed_, true)) return;
+  const std::string words =
+      absl::StrCat(shard_.name(), ": ", std::string(status.message()));
+  Log(true, words);
+  TellLead(LeaveMessage{words});
 }
 
 Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
@@ -91,24 +110,35 @@ Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
   return reduced;
 }
 
+std::shared_ptr<const KeptRows> ServerNode::TakeKept(int64_t local) {
+  auto kept = kept_.extract(local);
+  return kept.empty() ? nullptr : std::move(kept.mapped());
+}
+
 void ServerNode::Apply(Round::Reduce& effect) {
   auto work = std::make_shared<Work>();
   work->reduce = std::move(effect);
   const int64_t local = work->reduce.local;
   work->elements = store_->RangeOf(local).size();
   work->previous = store_->PreviousOf(local);
+  work->kept = TakeKept(local);
   if (work->reduce.step) {
     work->target = store_->TargetOf(local);
   } else {
     work->aggregate = store_->AggregateOf(local);
+    if (work->aggregate == nullptr) {
+      return DeviceFailed(
+          absl::ResourceExhaustedError("no memory is left for an aggregate"));
+    }
   }
   auto done = [this, work, local] {
+    if (!work->report.ok()) return DeviceFailed(work->report.status());
     if (work->aggregate == nullptr) {
       store_->Advance(local, work->reduce.round + 1);
     } else {
       norms_[local] = work->squares;
     }
-    Feed(ReducedFrom(work->reduce, local, work->report));
+    Feed(ReducedFrom(work->reduce, local, *work->report));
   };
   parts_.reducer->Submit([this, work] { Run(*work); }, std::move(done));
 }
@@ -116,7 +146,8 @@ void ServerNode::Apply(Round::Reduce& effect) {
 void ServerNode::Apply(Round::Measure& effect) {
   struct Measuring {
     Round::Measure measure;
-    std::vector<LeafSums> leaves;
+    absl::StatusOr<std::vector<LeafSums>> leaves;
+    std::shared_ptr<const KeptRows> kept;
   };
   auto work = std::make_shared<Measuring>();
   work->measure = std::move(effect);
@@ -124,8 +155,8 @@ void ServerNode::Apply(Round::Measure& effect) {
   const int64_t elements = store_->RangeOf(local).size();
   const float* previous = store_->PreviousOf(local);
   auto run = [this, work, elements, previous] {
-    work->leaves = MeasureLeaves(*parts_.device, RowsOf(work->measure.rows),
-                                 previous, elements, map_.leaf_elements());
+    work->leaves = MeasureLeaves(shard_, RowsOf(work->measure.rows), previous,
+                                 elements, map_.leaf_elements(), &work->kept);
   };
   std::vector<uint32_t> workers;
   for (const Contribution& c : work->measure.rows) workers.push_back(c.worker);
@@ -133,7 +164,9 @@ void ServerNode::Apply(Round::Measure& effect) {
   // later, and who has pushed cannot abstain any more.
   if (!distances_) distances_.emplace(workers);
   auto done = [this, work, workers, local] {
-    distances_->Add(workers, work->leaves);
+    if (!work->leaves.ok()) return DeviceFailed(work->leaves.status());
+    if (work->kept != nullptr) kept_[local] = std::move(work->kept);
+    distances_->Add(workers, *work->leaves);
     Feed(Round::MeasuredIn{work->measure.round, local});
   };
   parts_.reducer->Submit(std::move(run), std::move(done));
@@ -148,20 +181,23 @@ void ServerNode::Apply(Round::Step& effect) {
   const StepTarget target = store_->TargetOf(step.local);
   const float* gradient = store_->AggregateOf(step.local);
   const int64_t elements = store_->RangeOf(step.local).size();
+  auto status = std::make_shared<absl::Status>();
   parts_.reducer->Submit(
-      [this, step, target, gradient, elements] {
-        parts_.device->Step(
+      [this, step, target, gradient, elements, status] {
+        *status = shard_.Step(
             config_.job.optimizer,
             {step.facts.lr, step.facts.bias1, step.facts.bias2, step.scale},
             gradient, elements, target);
       },
-      [this, step] {
+      [this, step, status] {
+        if (!status->ok()) return DeviceFailed(*status);
         store_->Advance(step.local, step.round + 1);
         Feed(Round::SteppedIn{step.round, step.local});
       });
 }
 
 void ServerNode::Apply(Round::Carry& effect) {
+  TakeKept(effect.local);
   if (effect.step) store_->Carry(effect.local, effect.round + 1);
   Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -15,14 +16,16 @@
 #include "common/flags.h"
 #include "common/json_parse.h"
 #include "common/model_spec.h"
-#include "common/net/zmq_transport.h"
+#include "common/net/make_transport.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
+#include "kernels/shard_choice.h"
 #include "server/audit.h"
 #include "server/audit_writer.h"
 #include "server/node.h"
 #include "server/progress.h"
 #include "server/rule_check.h"
+#include "server/rules/chain.h"
 
 namespace parapet {
 namespace {
@@ -219,7 +222,7 @@ struct Tools {
         Logger& its_logger)
       : disk(its_disk),
         logger(its_logger),
-        transport(net::MakeZmqTransport(net::OptionsFor(map))),
+        transport(net::MakeTransport(flags.servers[0], map)),
         progress(
             ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),
         reducer(flags.threads > 0 ? MakePoolExecutor(flags.threads, Waker())
@@ -234,19 +237,54 @@ struct Tools {
     return [this] { transport->Wake(); };
   }
   ServerNodeParts Parts() {
-    return {transport.get(), reducer.get(), writer.get(), device.get(), &disk,
-            &logger,         trace.get(),   SystemRandom, planner.get()};
+    return {transport.get(), reducer.get(), writer.get(), device.get(),
+            &disk,           &logger,       trace.get(),  SystemRandom,
+            planner.get(),   shard.get()};
   }
 
   Disk& disk;
   Logger& logger;
   SteadyClock clock;
   const std::unique_ptr<Device> device = MakeCpuDevice();
+  std::unique_ptr<ShardDevice> shard;
   const std::unique_ptr<net::Transport> transport;
   std::unique_ptr<Trace> trace;
   ProgressPrinter progress;
   const std::unique_ptr<Executor> reducer, writer, planner;
 };
+
+// What this server's shard asks of a device's memory.
+cuda::MemoryNeeds NeedsOf(const ServerFlags& flags, const ShardMap& map,
+                          int64_t credit) {
+  const rules::Chain chain = rules::Chain::Parse(flags.job.rule).value();
+  cuda::MemoryNeeds needs;
+  for (int64_t local = 0; local < map.ChunksOf(flags.index); ++local) {
+    needs.shard_elements +=
+        map.ChunkRange(map.ChunkOf(flags.index, local)).size();
+  }
+  needs.chunk_elements = std::min(map.chunk_elements(), map.elements());
+  needs.leaf_elements = map.leaf_elements();
+  needs.rows = flags.job.workers;
+  needs.row_bytes = SizeOf(flags.job.wire);
+  needs.moments = flags.job.optimizer.moments();
+  needs.previous = chain.needs_previous();
+  needs.aggregates = flags.job.clip_norm > 0;
+  needs.distances = chain.needs_distances();
+  needs.credit_chunks = credit;
+  needs.calls = std::max(1, flags.threads);
+  return needs;
+}
+
+absl::Status ChooseShard(const ServerFlags& flags, const ShardMap& map,
+                         int64_t credit, Tools* tools) {
+  PARAPET_ASSIGN_OR_RETURN(
+      ShardChoice choice,
+      ChooseShardDevice(flags.device, flags.index, *tools->device,
+                        NeedsOf(flags, map, credit)));
+  tools->logger.info("the shard is on {}", choice.why);
+  tools->shard = std::move(choice.device);
+  return absl::OkStatus();
+}
 
 // `audit` may be null.
 ServerNodeHooks MakeHooks(ProgressPrinter& progress, AuditWriter* audit) {
@@ -302,6 +340,8 @@ absl::StatusOr<int> Run(const ServerFlags& flags, StopSignals& signals,
   const std::unique_ptr<Disk> disk = MakePosixDisk();
   PARAPET_ASSIGN_OR_RETURN(const Plan plan, MakePlan(flags, *disk, logger));
   Tools tools(flags, plan.map, *disk, logger);
+  PARAPET_RETURN_IF_ERROR(
+      ChooseShard(flags, plan.map, plan.config.credit_window, &tools));
   PARAPET_ASSIGN_OR_RETURN(const std::unique_ptr<AuditWriter> audit,
                            MakeAudit(flags, VersionOf(plan.config.resume),
                                      *disk, logger, tools.Waker()));

@@ -1,41 +1,44 @@
 #include "server/reduction.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "server/rules/apply_plan.h"
 
 namespace parapet {
 
-ReduceReport ReduceByPlan(const Device& device, const rules::Plan& plan,
-                          absl::Span<const Row> rows, int64_t elements,
-                          float* previous, float* aggregate) {
+absl::StatusOr<ReduceReport> ReduceByPlan(const ShardDevice& device,
+                                          const rules::Plan& plan,
+                                          absl::Span<const Row> rows,
+                                          const KeptRows* kept,
+                                          int64_t elements, float* previous,
+                                          float* aggregate) {
   const rules::PlanReduction reduction(plan, rows);
-  ReduceReport report = device.Reduce(reduction.spec, reduction.rows, previous,
-                                      elements, aggregate);
-  if (previous != nullptr) std::copy_n(aggregate, elements, previous);
-  return report;
+  return device.Reduce(reduction.spec, reduction.rows, kept, previous, elements,
+                       aggregate);
 }
 
-ReduceReport StepByPlan(const Device& device, const rules::Plan& plan,
-                        absl::Span<const Row> rows, int64_t elements,
-                        float* previous, const OptimizerConfig& optimizer,
-                        const StepFacts& facts, const StepTarget& target) {
+absl::StatusOr<ReduceReport> StepByPlan(
+    const ShardDevice& device, const rules::Plan& plan,
+    absl::Span<const Row> rows, const KeptRows* kept, int64_t elements,
+    float* previous, const OptimizerConfig& optimizer, const StepFacts& facts,
+    const StepTarget& target) {
   const rules::PlanReduction reduction(plan, rows);
-  return device.ReduceStep(reduction.spec, reduction.rows, previous, elements,
-                           optimizer, facts, target);
+  return device.ReduceStep(reduction.spec, reduction.rows, kept, previous,
+                           elements, optimizer, facts, target);
 }
 
-std::vector<LeafSums> MeasureLeaves(const Device& device,
-                                    absl::Span<const Row> rows,
-                                    const float* previous, int64_t elements,
-                                    int64_t leaf) {
+absl::StatusOr<std::vector<LeafSums>> MeasureLeaves(
+    const ShardDevice& device, absl::Span<const Row> rows,
+    const float* previous, int64_t elements, int64_t leaf,
+    std::shared_ptr<const KeptRows>* kept) {
   const auto pairs = PairCount(static_cast<int>(rows.size()));
   const auto leaves = (elements + leaf - 1) / leaf;
   std::vector<double> sums(leaves * pairs);
   std::vector<uint8_t> finite(leaves * rows.size());
-  device.Distances(rows, previous, elements, leaf, sums.data(), finite.data());
+  PARAPET_RETURN_IF_ERROR(device.Distances(rows, previous, elements, leaf,
+                                           sums.data(), finite.data(), kept));
   std::vector<LeafSums> measured;
   auto sum = sums.begin();
   auto flag = finite.begin();

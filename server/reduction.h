@@ -2,11 +2,14 @@
 #define PARAPET_SERVER_REDUCTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/messages.h"
 #include "kernels/device.h"
+#include "kernels/shard_device.h"
 #include "server/rules/pairwise.h"
 #include "server/rules/plan.h"
 
@@ -14,28 +17,34 @@ namespace parapet {
 
 // A plan over the rows of a chunk as received: one row for each of
 // plan.workers, in that order; those that the plan does not use are not read.
-// The weights of the rows count where the plan says so. `previous`, if not
-// null, is the aggregate of the round before and becomes this one.
+// The weights of the rows count where the plan says so. `kept`: rows that the
+// device has, or null. `previous`, if not null, is the aggregate of the round
+// before and becomes this one. Addresses but those of rows are the device's.
 //
 // ReduceByPlan writes the aggregate; StepByPlan takes the optimizer step with
 // it.
-ReduceReport ReduceByPlan(const Device& device, const rules::Plan& plan,
-                          absl::Span<const Row> rows, int64_t elements,
-                          float* previous, float* aggregate);
-ReduceReport StepByPlan(const Device& device, const rules::Plan& plan,
-                        absl::Span<const Row> rows, int64_t elements,
-                        float* previous, const OptimizerConfig& optimizer,
-                        const StepFacts& facts, const StepTarget& target);
+absl::StatusOr<ReduceReport> ReduceByPlan(const ShardDevice& device,
+                                          const rules::Plan& plan,
+                                          absl::Span<const Row> rows,
+                                          const KeptRows* kept,
+                                          int64_t elements, float* previous,
+                                          float* aggregate);
+absl::StatusOr<ReduceReport> StepByPlan(
+    const ShardDevice& device, const rules::Plan& plan,
+    absl::Span<const Row> rows, const KeptRows* kept, int64_t elements,
+    float* previous, const OptimizerConfig& optimizer, const StepFacts& facts,
+    const StepTarget& target);
 
-// Squared distances within each leaf of a chunk, see Device::Distances.
+// Squared distances within each leaf of a chunk, see Device::Distances. Sets
+// *kept as ShardDevice::Distances does.
 struct LeafSums {
   std::vector<double> sums;
   std::vector<uint8_t> finite;
 };
-std::vector<LeafSums> MeasureLeaves(const Device& device,
-                                    absl::Span<const Row> rows,
-                                    const float* previous, int64_t elements,
-                                    int64_t leaf);
+absl::StatusOr<std::vector<LeafSums>> MeasureLeaves(
+    const ShardDevice& device, absl::Span<const Row> rows,
+    const float* previous, int64_t elements, int64_t leaf,
+    std::shared_ptr<const KeptRows>* kept);
 
 // The distances of one round on one shard, as they come in chunk by chunk.
 class ShardDistances {

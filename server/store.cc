@@ -1,7 +1,6 @@
 #include "server/store.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "common/hash.h"
@@ -16,36 +15,94 @@ constexpr char kPrevious[] = "previous";
 }  // namespace
 
 Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
+             DType wire, const ShardDevice& device, bool keeps_previous,
+             HostMemory memory)
+    : Store(map, server, optimizer, wire, nullptr, &device, keeps_previous,
+            std::move(memory)) {}
+
+Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
              DType wire, const Device& device, bool keeps_previous)
+    : Store(map, server, optimizer, wire, MakeHostShardDevice(device), nullptr,
+            keeps_previous, nullptr) {}
+
+Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
+             DType wire, std::unique_ptr<ShardDevice> own,
+             const ShardDevice* device, bool keeps_previous, HostMemory memory)
     : map_(map),
       server_(server),
       moments_(optimizer.moments()),
       wire_(wire),
-      device_(device) {
+      keeps_previous_(keeps_previous),
+      own_device_(std::move(own)),
+      device_(device == nullptr ? *own_device_ : *device) {
   chunks_.resize(map_.ChunksOf(server));
-  const auto largest =
-      static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements()));
+  const auto bytes =
+      static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements())) *
+      sizeof(float);
   // Two versions in turn, and one more for whoever is behind.
-  pool_ = BufferPool::Create(largest * sizeof(float), 3 * chunks_.size());
-  for (int64_t local = 0; local < chunks(); ++local) {
-    chunks_[local].weights = pool_->Get();
-    for (int m = 0; m < moments_; ++m) {
-      chunks_[local].moments[m] =
-          MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
-    }
-    if (keeps_previous) {
-      chunks_[local].previous =
-          MakeZeroedBuffer(RangeOf(local).size() * sizeof(float));
-    }
-  }
+  const size_t idle = 3 * chunks_.size();
+  const ShardDevice* from = &device_;
+  pool_ = BufferPool::CreateFrom(
+      [from, bytes, memory = std::move(memory)] {
+        if (from->is_host() && memory) {
+          std::shared_ptr<std::byte> lent = memory(bytes);
+          if (lent != nullptr) return lent;
+        }
+        auto buffer = from->Allocate(bytes);
+        return buffer.ok() ? *std::move(buffer) : nullptr;
+      },
+      idle);
+  host_pool_ =
+      device_.is_host()
+          ? pool_
+          : BufferPool::CreateFrom(
+                [from, bytes] { return from->AllocateHost(bytes); }, idle);
 }
 
-void Store::Initialize(const Layout& layout, uint64_t seed, uint64_t version) {
+absl::Status Store::ReserveZeros(size_t bytes,
+                                 std::shared_ptr<std::byte>* buffer) {
+  PARAPET_ASSIGN_OR_RETURN(*buffer, device_.Allocate(bytes));
+  const std::shared_ptr<std::byte> zeros = MakeZeroedBuffer(bytes);
+  return device_.Upload(zeros.get(), bytes, buffer->get());
+}
+
+absl::Status Store::Reserve() {
   for (int64_t local = 0; local < chunks(); ++local) {
-    parapet::Initialize(layout, seed, RangeOf(local),
-                        Floats(chunks_[local].weights));
+    Chunk& chunk = chunks_[local];
+    const size_t bytes = FloatBytes(local);
+    if (device_.is_host()) {
+      chunk.weights = pool_->Get();
+    } else {
+      PARAPET_ASSIGN_OR_RETURN(chunk.weights, device_.Allocate(bytes));
+    }
+    for (int m = 0; m < moments_; ++m)
+      PARAPET_RETURN_IF_ERROR(ReserveZeros(bytes, &chunk.moments[m]));
+    if (keeps_previous_)
+      PARAPET_RETURN_IF_ERROR(ReserveZeros(bytes, &chunk.previous));
   }
-  PublishFirst(version);
+  return absl::OkStatus();
+}
+
+template <class Fill>
+absl::Status Store::Put(int64_t local, const Fill& fill,
+                        const std::shared_ptr<std::byte>& to) {
+  const std::shared_ptr<std::byte> values =
+      device_.is_host() ? to : host_pool_->Get();
+  PARAPET_RETURN_IF_ERROR(fill(RangeOf(local), Floats(values)));
+  if (device_.is_host()) return absl::OkStatus();
+  return device_.Upload(values.get(), FloatBytes(local), to.get());
+}
+
+absl::Status Store::Initialize(const Layout& layout, uint64_t seed,
+                               uint64_t version) {
+  PARAPET_RETURN_IF_ERROR(Reserve());
+  const auto fill = [&](Range range, float* values) {
+    parapet::Initialize(layout, seed, range, values);
+    return absl::OkStatus();
+  };
+  for (int64_t local = 0; local < chunks(); ++local)
+    PARAPET_RETURN_IF_ERROR(Put(local, fill, chunks_[local].weights));
+  return PublishFirst(version);
 }
 
 absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
@@ -53,48 +110,51 @@ absl::Status Store::Load(Disk& disk, const Snapshot& snapshot,
   PARAPET_ASSIGN_OR_RETURN(
       const SectionReader reader,
       SectionReader::Create(disk, snapshot, layout, "server-"));
+  PARAPET_RETURN_IF_ERROR(Reserve());
+  const auto read = [&](const char* section) {
+    return [&reader, section](Range range, float* values) {
+      return reader.Read(section, range, values);
+    };
+  };
   for (int64_t local = 0; local < chunks(); ++local) {
-    const Range range = RangeOf(local);
-    PARAPET_RETURN_IF_ERROR(
-        reader.Read("weights", range, Floats(chunks_[local].weights)));
-    for (int m = 0; m < moments_; ++m) {
-      PARAPET_RETURN_IF_ERROR(
-          reader.Read(kMoments[m], range, Floats(chunks_[local].moments[m])));
-    }
-    float* previous = PreviousOf(local);
-    if (previous != nullptr && reader.Has(kPrevious))
-      PARAPET_RETURN_IF_ERROR(reader.Read(kPrevious, range, previous));
+    const Chunk& chunk = chunks_[local];
+    PARAPET_RETURN_IF_ERROR(Put(local, read("weights"), chunk.weights));
+    for (int m = 0; m < moments_; ++m)
+      PARAPET_RETURN_IF_ERROR(Put(local, read(kMoments[m]), chunk.moments[m]));
+    if (keeps_previous_ && reader.Has(kPrevious))
+      PARAPET_RETURN_IF_ERROR(Put(local, read(kPrevious), chunk.previous));
   }
-  PublishFirst(snapshot.manifest.version);
-  return absl::OkStatus();
+  return PublishFirst(snapshot.manifest.version);
 }
 
-void Store::PublishFirst(uint64_t version) {
+absl::Status Store::PublishFirst(uint64_t version) {
   for (int64_t local = 0; local < chunks(); ++local) {
     Chunk& chunk = chunks_[local];
     chunk.next = chunk.weights;
-    if (wire_ != DType::kFloat32) {
-      chunk.wire_next = pool_->Get();
-      device_.Encode(Floats(chunk.weights), RangeOf(local).size(), wire_, 1,
-                     chunk.wire_next.get());
+    if (PublishesApart()) {
+      chunk.wire_next = host_pool_->Get();
+      PARAPET_RETURN_IF_ERROR(device_.Encode(Floats(chunk.weights),
+                                             RangeOf(local).size(), wire_,
+                                             chunk.wire_next.get()));
     }
     Advance(local, version);
   }
+  return absl::OkStatus();
 }
 
 StepTarget Store::TargetOf(int64_t local) {
   Chunk& chunk = chunks_[local];
   // Weights that are shared (published, or in a snapshot being written) must
   // not change.
-  const bool shared = wire_ == DType::kFloat32 || chunk.weights.use_count() > 1;
+  const bool shared = !PublishesApart() || chunk.weights.use_count() > 1;
   chunk.next = shared ? pool_->Get() : chunk.weights;
   StepTarget target;
   target.in = Floats(chunk.weights);
   target.out = Floats(chunk.next);
   target.moment1 = moments_ > 0 ? Floats(chunk.moments[0]) : nullptr;
   target.moment2 = moments_ > 1 ? Floats(chunk.moments[1]) : nullptr;
-  if (wire_ != DType::kFloat32) {
-    chunk.wire_next = pool_->Get();
+  if (PublishesApart()) {
+    chunk.wire_next = host_pool_->Get();
     target.publish = chunk.wire_next.get();
     target.publish_dtype = wire_;
   }
@@ -105,7 +165,7 @@ void Store::Advance(int64_t local, uint64_t version) {
   Chunk& chunk = chunks_[local];
   chunk.weights = std::move(chunk.next);
   const std::shared_ptr<std::byte> wire =
-      wire_ == DType::kFloat32 ? chunk.weights : std::move(chunk.wire_next);
+      PublishesApart() ? std::move(chunk.wire_next) : chunk.weights;
   std::vector<Payload>& all = published_[version];
   all.resize(chunks_.size());
   all[local] = Payload(wire, wire.get(), WireBytes(local));
@@ -135,13 +195,23 @@ Payload Store::Published(uint64_t version, int64_t local) const {
 
 void Store::Drop(uint64_t version) { published_.erase(version); }
 
-uint64_t Store::MasterHash() const {
+absl::StatusOr<std::shared_ptr<std::byte>> Store::HostWeights(
+    int64_t local) const {
+  if (device_.is_host()) return chunks_[local].weights;
+  const std::shared_ptr<std::byte> copy = host_pool_->Get();
+  PARAPET_RETURN_IF_ERROR(device_.Download(chunks_[local].weights.get(),
+                                           FloatBytes(local), copy.get()));
+  return copy;
+}
+
+absl::StatusOr<uint64_t> Store::MasterHash() const {
   uint64_t sum = 0;
   for (int64_t local = 0; local < chunks(); ++local) {
-    const Range range = RangeOf(local);
-    const absl::Span<const std::byte> bytes(chunks_[local].weights.get(),
-                                            range.size() * sizeof(float));
-    sum += HashLeaves(bytes, range.begin, sizeof(float), map_.leaf_elements());
+    PARAPET_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> weights,
+                             HostWeights(local));
+    const absl::Span<const std::byte> bytes(weights.get(), FloatBytes(local));
+    sum += HashLeaves(bytes, RangeOf(local).begin, sizeof(float),
+                      map_.leaf_elements());
   }
   return sum;
 }
@@ -156,31 +226,40 @@ uint64_t Store::WireHash(uint64_t version) const {
 }
 
 // Adds a copy of a chunk's values to a section.
-void Store::FreezeCopy(const std::shared_ptr<std::byte>& values, Range range,
-                       size_t section, Frozen* frozen) const {
-  const std::shared_ptr<std::byte> copy = pool_->Get();
-  std::memcpy(copy.get(), values.get(), range.size() * sizeof(float));
+absl::Status Store::FreezeCopy(const std::shared_ptr<std::byte>& values,
+                               Range range, size_t section,
+                               Frozen* frozen) const {
+  const std::shared_ptr<std::byte> copy = host_pool_->Get();
+  PARAPET_RETURN_IF_ERROR(device_.Download(
+      values.get(), static_cast<size_t>(range.size()) * sizeof(float),
+      copy.get()));
   frozen->sections[section].ranges.push_back(range);
   frozen->sections[section].values.push_back(Floats(copy));
   frozen->owners.push_back(copy);
+  return absl::OkStatus();
 }
 
-Store::Frozen Store::Freeze() const {
+absl::StatusOr<Store::Frozen> Store::Freeze() const {
   Frozen frozen;
   frozen.sections.push_back({"weights", {}, {}});
   for (int m = 0; m < moments_; ++m)
     frozen.sections.push_back({kMoments[m], {}, {}});
-  const bool previous = !chunks_.empty() && chunks_[0].previous != nullptr;
+  const bool previous = !chunks_.empty() && keeps_previous_;
   if (previous) frozen.sections.push_back({kPrevious, {}, {}});
   for (int64_t local = 0; local < chunks(); ++local) {
     const Chunk& chunk = chunks_[local];
     const Range range = RangeOf(local);
+    PARAPET_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> weights,
+                             HostWeights(local));
     frozen.sections[0].ranges.push_back(range);
-    frozen.sections[0].values.push_back(Floats(chunk.weights));
-    frozen.owners.push_back(chunk.weights);
+    frozen.sections[0].values.push_back(Floats(weights));
+    frozen.owners.push_back(std::move(weights));
     for (int m = 0; m < moments_; ++m)
-      FreezeCopy(chunk.moments[m], range, 1 + m, &frozen);
-    if (previous) FreezeCopy(chunk.previous, range, 1 + moments_, &frozen);
+      PARAPET_RETURN_IF_ERROR(
+          FreezeCopy(chunk.moments[m], range, 1 + m, &frozen));
+    if (previous)
+      PARAPET_RETURN_IF_ERROR(
+          FreezeCopy(chunk.previous, range, 1 + moments_, &frozen));
   }
   return frozen;
 }

@@ -17,8 +17,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/net/make_transport.h"
 #include "common/net/zmq_echo.h"
-#include "common/net/zmq_transport.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -130,8 +130,8 @@ absl::StatusOr<PlayerReport> ParseReport(const std::string& text) {
 
 std::string ServerAddress(const RoundBench& bench, const std::string& dir,
                           const char* kind, int index) {
-  if (bench.transport == "ipc")
-    return absl::StrCat("ipc://", dir, "/", kind, "-", index);
+  if (bench.transport != "tcp")
+    return absl::StrCat(bench.transport, "://", dir, "/", kind, "-", index);
   return absl::StrCat("tcp://127.0.0.1:", bench.ports.at(index));
 }
 
@@ -165,7 +165,8 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
                                         const std::string& dir, int index) {
   PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
-  const auto transport = net::MakeZmqTransport({});
+  const auto transport =
+      net::MakeTransport(ServerAddress(bench, dir, "server", index), map);
   const auto reducer = MakeInlineExecutor(), writer = MakeInlineExecutor();
   const auto device = MakeCpuDevice();
   const auto disk = MakePosixDisk();
@@ -249,8 +250,8 @@ absl::StatusOr<PlayerReport> PlayWorker(const RoundBench& bench,
   const auto logger = MakeLogger(absl::StrCat("worker ", id), "warn");
   SteadyClock clock;
   Client client(MakeClientConfig(bench, dir, layout, id), map,
-                net::MakeZmqTransport({}), device.get(), &clock, logger.get(),
-                nullptr);
+                net::MakeTransport(ServerAddress(bench, dir, "server", 0), map),
+                device.get(), &clock, logger.get(), nullptr);
   PARAPET_RETURN_IF_ERROR(client.Join().status());
   PARAPET_ASSIGN_OR_RETURN(PlayerReport report, PlayRounds(bench, map, client));
   PARAPET_RETURN_IF_ERROR(client.Leave());
@@ -324,8 +325,10 @@ absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench,
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
   const int rounds = bench.rounds + bench.warmup;
   std::vector<std::string> addresses;
+  RoundBench echo = bench;
+  if (echo.transport == "shm") echo.transport = "ipc";  // zmq has no other
   for (int s = 0; s < bench.servers; ++s)
-    addresses.push_back(ServerAddress(bench, dir, "echo", s));
+    addresses.push_back(ServerAddress(echo, dir, "echo", s));
   const auto bytes = static_cast<size_t>(map.ChunkRange(0).size() * 4);
   std::vector<std::function<absl::StatusOr<PlayerReport>()>> players;
   for (int w = 0; w < bench.workers; ++w) {

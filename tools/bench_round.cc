@@ -23,7 +23,7 @@ namespace parapet {
 namespace {
 
 struct Flags {
-  std::vector<std::string> transports = {"ipc", "tcp"};
+  std::vector<std::string> transports = {"shm", "ipc", "tcp"};
   int workers = 1, servers = 1, rounds = 0;
   std::vector<int64_t> bytes = {4096, 1 << 20, 64 << 20};
   int64_t chunk = 0;
@@ -159,9 +159,9 @@ int RunBenchRound(int argc, char** argv) {
       "Rounds of a given size without a model, beside a bare zmq echo of the "
       "same bytes.",
       "parapet bench round");
-  app.add_option("--transport", flags.transports, "ipc, tcp or both")
+  app.add_option("--transport", flags.transports, "any of shm, ipc, tcp")
       ->delimiter(',')
-      ->check(CLI::IsMember({"ipc", "tcp"}));
+      ->check(CLI::IsMember({"shm", "ipc", "tcp"}));
   app.add_option("--workers", flags.workers, "worker processes")
       ->check(CLI::Range(1, 64));
   app.add_option("--servers", flags.servers, "server processes")

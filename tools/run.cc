@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
@@ -17,6 +18,8 @@
 #include "tools/run_plan.h"
 #include "tools/run_summary.h"
 #include "worker/attack_plan.h"
+#include "worker/device_choice.h"
+#include "worker/gpu.h"
 
 namespace parapet {
 namespace {
@@ -66,6 +69,12 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// For the workers to take turns.
+std::vector<int> Gpus(const RunFlags& flags) {
+  if (flags.device != "auto") return {};
+  return UsableGpus(AskGpus());
+}
+
 int RunPlanned(const RunFlags& flags, RunPlan* plan, bool terminal) {
   SteadyClock clock;
   SignalSource signals;
@@ -100,7 +109,7 @@ int RunJob(int argc, char** argv) {
       TempFolder::Create(Environment("TMPDIR"));
   if (!folder.ok()) return Refuse(folder.status(), kExitFailed);
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  RunPlan plan(*flags, *programs, folder->path(), terminal);
+  RunPlan plan(*flags, *programs, folder->path(), terminal, Gpus(*flags));
   return RunPlanned(*flags, &plan, terminal);
 }
 

@@ -26,12 +26,13 @@ std::string LeadProgress(const std::string& asked, bool terminal) {
 }  // namespace
 
 RunPlan::RunPlan(const RunFlags& flags, std::string bin_dir, std::string folder,
-                 bool terminal)
+                 bool terminal, std::vector<int> gpus)
     : flags_(flags),
       bin_dir_(std::move(bin_dir)),
       folder_(std::move(folder)),
       lead_progress_(LeadProgress(flags.progress, terminal)),
       tcp_(flags.transport == "tcp"),
+      gpus_(std::move(gpus)),
       ports_(static_cast<size_t>(flags.job.servers)) {}
 
 std::vector<RunMember> RunPlan::Members(RunRole role) const {
@@ -76,7 +77,8 @@ std::string RunPlan::Addresses() const {
     if (tcp_) {
       absl::StrAppend(&list, kHost, ":", ports_[i]);
     } else {
-      absl::StrAppend(&list, "ipc://", folder_, "/server-", i);
+      absl::StrAppend(&list, flags_.transport == "ipc" ? "ipc://" : "shm://",
+                      folder_, "/server-", i);
     }
   }
   return list;
@@ -97,10 +99,17 @@ std::vector<std::string> RunPlan::Command(const RunMember& member) const {
   if (member.role == RunRole::kEvaluator) argv.push_back("--evaluator");
   if (server && tcp_) argv.push_back("--port_file=" + PortFile(member.number));
   if (lead) AddLeadFlags(&argv);
+  if (!server) AddDevice(member.number, &argv);
   if (!flags_.trace.empty()) {
     argv.push_back("--trace=" + TraceFile(flags_.trace, member));
   }
   return argv;
+}
+
+void RunPlan::AddDevice(int number, std::vector<std::string>* argv) const {
+  if (flags_.device != "auto" || gpus_.empty()) return;
+  const int gpu = gpus_[static_cast<size_t>(number) % gpus_.size()];
+  argv->push_back(absl::StrCat("--device=cuda:", gpu));
 }
 
 // Only the lead is told: a worker that knew the secret could choose its bucket.

@@ -23,9 +23,10 @@ struct RunMember {
 class RunPlan {
  public:
   // `bin_dir` has the programs, `folder` is the launcher's own; `terminal`: the
-  // lead's progress may overwrite its line.
+  // lead's progress may overwrite its line; `gpus`: the indices of those that
+  // workers and evaluators take turns to get, unless --device says otherwise.
   RunPlan(const RunFlags& flags, std::string bin_dir, std::string folder,
-          bool terminal);
+          bool terminal, std::vector<int> gpus = {});
 
   std::vector<RunMember> Members(RunRole role) const;
   // With tcp a server's port is known when its port file is there; with ipc
@@ -43,12 +44,14 @@ class RunPlan {
 
  private:
   std::string Addresses() const;
+  void AddDevice(int number, std::vector<std::string>* argv) const;
   void AddLeadFlags(std::vector<std::string>* argv) const;
 
   RunFlags flags_;
   std::string bin_dir_, folder_;
   std::string lead_progress_;
   bool tcp_;
+  std::vector<int> gpus_;
   std::vector<int> ports_;
 };
 

@@ -88,6 +88,21 @@ class Client::Observer final : public ClientObserver {
   Client* const client_;
 };
 
+namespace {
+
+// Buffers to be sent: in the transport's own memory, if it has some.
+std::shared_ptr<BufferPool> PoolOf(net::Transport& transport, size_t bytes,
+                                   size_t idle) {
+  return BufferPool::CreateFrom(
+      [&transport, bytes] {
+        std::shared_ptr<std::byte> buffer = transport.Allocate(bytes);
+        return buffer != nullptr ? buffer : MakeBuffer(bytes);
+      },
+      idle);
+}
+
+}  // namespace
+
 Client::Client(ClientConfig config, const ShardMap& map,
                std::unique_ptr<net::Transport> transport, const Device* device,
                Clock* clock, Logger* logger, Trace* trace)
@@ -99,10 +114,11 @@ Client::Client(ClientConfig config, const ShardMap& map,
       logger_(logger),
       trace_(trace),
       gradients_(
-          BufferPool::Create(map.elements() * sizeof(float), kIdleGradients)),
-      wires_(BufferPool::Create(
-          std::min(map.chunk_elements(), map.elements()) * sizeof(float),
-          2 * map.chunks())),
+          PoolOf(*transport_, map.elements() * sizeof(float), kIdleGradients)),
+      wires_(
+          PoolOf(*transport_,
+                 std::min(map.chunk_elements(), map.elements()) * sizeof(float),
+                 2 * map.chunks())),
       copied_(map.chunks()),
       filled_(map.chunks()),
       observer_(std::make_unique<Observer>(this)),

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/gpu.h"
 #include "worker/layer.h"
 #include "worker/network.h"
 #include "worker/onednn.h"
@@ -60,10 +61,12 @@ absl::StatusOr<std::unique_ptr<Network>> MakeNetwork(
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const std::string& spec,
                                                  const InputShape& input,
                                                  const ComputeConfig& compute) {
+  if (compute.gpu >= 0) return MakeGpuModel(spec, input, compute);
   return MakeNetwork(spec, input, compute);
 }
 
 std::string ComputeFingerprint(const ComputeConfig& compute) {
+  if (compute.gpu >= 0) return GpuFingerprint(compute);
   // What cannot be capped any more is named as it is.
   CapInstructionSet(compute.isa).IgnoreError();
   const dnnl::version_t* version = dnnl::version();

@@ -61,24 +61,32 @@ class Model {
                                               const Batch& batch) = 0;
 };
 
-// How the CPU computes: part of a worker's fingerprint, since oneDNN's bits
-// depend on both.
+// Where and how a model computes: part of a worker's fingerprint, since the
+// bits depend on all of it.
 struct ComputeConfig {
+  // Of the CPU.
   int threads = 1;
   std::string isa =
       "default";  // "sse41", "avx2", "avx512" cap the instruction set
+  // The index of a GPU; -1: the CPU computes.
+  int gpu = -1;
+  // Of a GPU: what products read is rounded to bfloat16. Sums, weights and
+  // gradients stay float32.
+  bool bfloat16 = false;
 };
 
 // A model that common/model_spec.h describes: its layout is ModelLayout(spec,
 // input). InvalidArgument: the spec, the input or the threads. The instruction
 // set is capped for the whole process, once, and before its first model:
-// FailedPrecondition if that is too late.
+// FailedPrecondition if that is too late. A GPU that cannot be used, or a model
+// that it cannot compute, is an error in words.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const std::string& spec,
                                                  const InputShape& input,
                                                  const ComputeConfig& compute);
 
-// E.g. "oneDNN 2.6.3 avx2 1 thread": what decides the bits of MakeModel's
-// models on this machine.
+// E.g. "oneDNN 2.6.3 avx2 1 thread", or "NVIDIA H200 (9.0), cuBLAS 13.1.0,
+// cuDNN 9.19.0, float32": what decides the bits of MakeModel's models on this
+// machine.
 std::string ComputeFingerprint(const ComputeConfig& compute);
 
 }  // namespace parapet

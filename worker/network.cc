@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/check_batch.h"
 #include "worker/layer.h"
 #include "worker/loss.h"
 
@@ -57,20 +58,6 @@ Network::Network(Layout layout, const InputShape& input,
       dnnl_(std::make_unique<OneDnn>()) {}
 
 Network::~Network() = default;
-
-absl::Status Network::Check(const Batch& batch) const {
-  if (batch.count < 1 || batch.count > kMaxBatch) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch has 1 to ", kMaxBatch, " samples, not ", batch.count));
-  }
-  for (int64_t s = 0; s < batch.count; ++s) {
-    if (batch.labels[s] >= 0 && batch.labels[s] < input_.classes) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("label ", batch.labels[s], " of sample ", s,
-                     " is not one of ", input_.classes, " classes"));
-  }
-  return absl::OkStatus();
-}
 
 Network::Plan& Network::PlanFor(int64_t batch, bool training) {
   auto at = std::find_if(
@@ -142,7 +129,7 @@ absl::StatusOr<PassResult> Network::TrainChecked(const float* weights,
 absl::StatusOr<PassResult> Network::Train(const float* weights,
                                           const Batch& batch, float* gradient,
                                           const PassHooks& hooks) {
-  PARAPET_RETURN_IF_ERROR(Check(batch));
+  PARAPET_RETURN_IF_ERROR(CheckBatch(batch, input_, kMaxBatch));
   const ThreadScope scope(threads_);
   return Caught([&] { return TrainChecked(weights, batch, gradient, hooks); });
 }
@@ -158,7 +145,7 @@ absl::StatusOr<PassResult> Network::EvaluateSlice(const float* weights,
 
 absl::StatusOr<PassResult> Network::Evaluate(const float* weights,
                                              const Batch& batch) {
-  PARAPET_RETURN_IF_ERROR(Check(batch));
+  PARAPET_RETURN_IF_ERROR(CheckBatch(batch, input_, kMaxBatch));
   const ThreadScope scope(threads_);
   PassResult sum;
   for (int64_t at = 0; at < batch.count; at += kEvaluateBatch) {

@@ -40,7 +40,6 @@ class Network : public Model {
  private:
   struct Plan;
 
-  absl::Status Check(const Batch& batch) const;
   // The plan for a batch size, built if need be. It lives until another plan is
   // asked for.
   Plan& PlanFor(int64_t batch, bool training);

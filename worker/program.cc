@@ -1,5 +1,6 @@
 #include "worker/program.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,9 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/flags.h"
-#include "common/net/zmq_transport.h"
+#include "common/net/make_transport.h"
 #include "common/process_setup.h"
 #include "common/status_macros.h"
+#include "worker/device_choice.h"
+#include "worker/gpu.h"
 #include "worker/trainer.h"
 
 namespace parapet {
@@ -22,14 +25,29 @@ struct Loaded {
   std::unique_ptr<Dataset> data;
 };
 
-absl::StatusOr<Loaded> Load(const WorkerFlags& flags) {
+absl::StatusOr<ComputeConfig> MakeCompute(const WorkerFlags& flags,
+                                          Logger& logger) {
+  const bool bfloat16 = flags.compute == "bfloat16";
+  const char* const rank = ::getenv("LOCAL_RANK");
+  PARAPET_ASSIGN_OR_RETURN(
+      const DeviceChoice choice,
+      ChooseDevice(flags.device, bfloat16, rank == nullptr ? "" : rank,
+                   flags.device == "cpu" ? cuda::DriverFacts() : AskGpus()));
+  const ComputeConfig compute{flags.threads, flags.isa, choice.gpu, bfloat16};
+  logger.info("computes on {} ({})",
+              choice.gpu < 0 ? "the CPU" : absl::StrCat("GPU ", choice.gpu),
+              choice.why);
+  return compute;
+}
+
+absl::StatusOr<Loaded> Load(const WorkerFlags& flags,
+                            const ComputeConfig& compute) {
   PARAPET_ASSIGN_OR_RETURN(DataSplits splits,
                            LoadData(flags.data, flags.job.seed));
   Loaded loaded;
   loaded.data = std::move(flags.evaluator ? splits.test : splits.train);
-  PARAPET_ASSIGN_OR_RETURN(loaded.model,
-                           MakeModel(flags.job.model, loaded.data->shape(),
-                                     {flags.threads, flags.isa}));
+  PARAPET_ASSIGN_OR_RETURN(
+      loaded.model, MakeModel(flags.job.model, loaded.data->shape(), compute));
   return loaded;
 }
 
@@ -87,7 +105,9 @@ absl::Status Work(const WorkerFlags& flags, const AttackPlan& attack,
 
 absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
                         StopSignals& signals, Logger& logger) {
-  PARAPET_ASSIGN_OR_RETURN(Loaded loaded, Load(flags));
+  PARAPET_ASSIGN_OR_RETURN(const ComputeConfig compute,
+                           MakeCompute(flags, logger));
+  PARAPET_ASSIGN_OR_RETURN(Loaded loaded, Load(flags, compute));
   PARAPET_ASSIGN_OR_RETURN(
       const ShardMap map,
       ShardMap::Create(loaded.model->layout().elements(),
@@ -99,9 +119,8 @@ absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
   const std::unique_ptr<Trace> trace = MakeTrace(flags, logger);
   const ClientConfig config = MakeClientConfig(
       flags, loaded,
-      absl::StrCat(ComputeFingerprint({flags.threads, flags.isa}), ", ",
-                   device->name()));
-  Client client(config, map, net::MakeZmqTransport(net::OptionsFor(map)),
+      absl::StrCat(ComputeFingerprint(compute), ", ", device->name()));
+  Client client(config, map, net::MakeTransport(flags.servers[0], map),
                 device.get(), &clock, &logger, trace.get());
   signals.OnStop([&client](int) { client.RequestStop(); });
   const absl::Status status = Work(

@@ -1,7 +1,9 @@
 #ifndef PARAPET_COMMON_NET_TRANSPORT_H_
 #define PARAPET_COMMON_NET_TRANSPORT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -79,6 +81,11 @@ class Transport {
   // before kUp.
   virtual absl::Status Send(ConnectionId to, absl::string_view header,
                             Payload payload) = 0;
+
+  // A buffer, 64-byte aligned, from which Send to some peers takes a payload
+  // without copying it; it is freed with its last owner. Null: this transport
+  // has none to give, ordinary memory will do. From any thread.
+  virtual std::shared_ptr<std::byte> Allocate(size_t bytes) { return nullptr; }
 
   // Closes a connection; what is queued is dropped, or sent if the network
   // takes it at once. No event follows. Unknown ids are ignored.

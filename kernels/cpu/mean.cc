@@ -50,10 +50,10 @@ HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
       sums[k] = hn::Add(sums[k], x);
     }
   }
-  const bool exact = DividesExactly(rows.total);
   for (size_t k = 0; k < kSums; ++k) {
-    const auto quotient = exact ? hn::Mul(sums[k], hn::Set(dd, 1 / rows.total))
-                                : hn::Div(sums[k], hn::Set(dd, rows.total));
+    const auto quotient = rows.divides_exactly
+                              ? hn::Mul(sums[k], hn::Set(dd, 1 / rows.total))
+                              : hn::Div(sums[k], hn::Set(dd, rows.total));
     // 0, or NaN where the mean is not finite; and NaN stays.
     *probe = hn::Add(*probe, hn::Sub(quotient, quotient));
     hn::StoreU(RoundToFloat(df, quotient), df, mean + k * lanes);
@@ -205,8 +205,8 @@ void Mean::WidenTile(size_t elements) {
 }
 
 Mean::Sources Mean::SourcesOf(DType dtype) const {
-  return {values_.data(), factors_.data(), values_.size(),
-          total_,         plain_,          dtype};
+  return {values_.data(), factors_.data(),        values_.size(), total_,
+          plain_,         DividesExactly(total_), dtype};
 }
 
 void Mean::Tile(size_t begin, size_t elements, bool stream, float* mean,

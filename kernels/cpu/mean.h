@@ -42,8 +42,9 @@ class Mean {
     const double* factors;
     size_t count;
     double total;
-    bool plain;   // all factors are 1
-    DType dtype;  // of all values
+    bool plain;            // all factors are 1
+    bool divides_exactly;  // a product by 1 / total is the quotient
+    DType dtype;           // of all values
   };
 
  private:

@@ -69,7 +69,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheStructs) {
   expected.evaluators = 1;
   EXPECT_EQ(flags->job.ToText(), expected.ToText());
   EXPECT_EQ(flags->patience.start_timeout, absl::Minutes(5));
-  EXPECT_EQ(flags->transport, "ipc");
+  EXPECT_EQ(flags->transport, "auto");
 }
 
 struct JobFlag {
@@ -361,7 +361,8 @@ TEST_F(FlagsTest, WorkersKnowTheirIdAndData) {
   const std::string servers = "--servers=ipc:///s";
   const auto flags =
       Worker({servers, "--id=3", "--workers=4", "--epochs=1",
-              "--data=idx:/d/{id}/x{id}", "--threads=2", "--isa=avx2"});
+              "--data=idx:/d/{id}/x{id}", "--threads=2", "--isa=avx2",
+              "--device=cuda:3", "--compute=bfloat16"});
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->id, 3);
   EXPECT_EQ(flags->data, "idx:/d/3/x3");
@@ -370,6 +371,8 @@ TEST_F(FlagsTest, WorkersKnowTheirIdAndData) {
   EXPECT_EQ(flags->job.data, "idx:/d/{id}/x{id}");
   EXPECT_EQ(flags->threads, 2);
   EXPECT_EQ(flags->isa, "avx2");
+  EXPECT_EQ(flags->device, "cuda:3");
+  EXPECT_EQ(flags->compute, "bfloat16");
   EXPECT_FALSE(Worker({servers, "--id=4", "--workers=4", "--epochs=1"}).ok());
   EXPECT_FALSE(Worker({servers, "--workers=4", "--epochs=1"}).ok());
 }
@@ -443,7 +446,7 @@ TEST_F(FlagsTest, HelpShowsOwnGroupsWithUnitsAndDefaults) {
   EXPECT_THAT(server->print, Not(HasSubstr("--transport=")));
   EXPECT_THAT(Worker({"--help"})->print, HasSubstr("--id=K"));
   EXPECT_THAT(Launch({"--help"})->print,
-              HasSubstr("--transport=ipc|tcp [ipc]"));
+              HasSubstr("--transport=auto|shm|ipc|tcp [auto]"));
   EXPECT_THAT(Launch({"--version"})->print, HasSubstr("parapet "));
 }
 

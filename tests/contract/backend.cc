@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "common/net/shm_transport.h"
 #include "common/net/sim_transport.h"
 #include "common/net/zmq_transport.h"
 
@@ -38,6 +39,26 @@ class ZmqBackend : public Backend {
   bool ipc_;
 };
 
+class ShmBackend : public Backend {
+ public:
+  std::unique_ptr<Transport> Make(const Limits& limits) override {
+    ShmOptions options;
+    options.limits = limits;
+    options.connect_timeout = absl::Seconds(5);
+    return MakeShmTransport(options);
+  }
+  std::string ListenAddress() override {
+    static std::atomic<int> next{0};
+    return absl::StrCat("shm:///tmp/parapet-contract-", getpid(), "-s", next++);
+  }
+  std::string DeadAddress() override {
+    return "shm:///tmp/parapet-contract-nobody";
+  }
+  std::string BadAddress() override { return "shm://"; }
+  void Advance() override {}
+  bool real() const override { return true; }
+};
+
 class SimBackend : public Backend {
  public:
   std::unique_ptr<Transport> Make(const Limits& limits) override {
@@ -63,6 +84,7 @@ class SimBackend : public Backend {
 std::vector<BackendCase> AllBackends() {
   return {{"zmq_tcp", [] { return std::make_unique<ZmqBackend>(false); }},
           {"zmq_ipc", [] { return std::make_unique<ZmqBackend>(true); }},
+          {"shm", [] { return std::make_unique<ShmBackend>(); }},
           {"sim", [] { return std::make_unique<SimBackend>(); }}};
 }
 

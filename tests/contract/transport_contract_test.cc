@@ -159,6 +159,43 @@ TEST_P(TransportContract, OwnerIsReleasedAfterTheSend) {
   }
 }
 
+// What lies in a transport's own memory may be lent instead of copied: it is
+// kept until the other side has let go of it, also when the connection ends.
+TEST_P(TransportContract, PayloadsFromTheTransportsMemory) {
+  Peer server = Make(), client = Make();
+  Join(&server, &client);
+  constexpr size_t kSize = 300000;
+  for (int round = 0; round < 50; ++round) {
+    std::shared_ptr<std::byte> buffer = client.transport->Allocate(kSize);
+    if (buffer == nullptr) GTEST_SKIP() << "it has none";
+    const std::string bytes = Pattern(kSize, round).ToString();
+    std::memcpy(buffer.get(), bytes.data(), kSize);
+    const Payload part(buffer, buffer.get() + round, kSize - 100);
+    buffer.reset();
+    ASSERT_TRUE(client.transport->Send(client_end_, "lent", part).ok());
+    ASSERT_TRUE(
+        Await({&server, &client}, [&] { return server.Messages() == 1; }));
+    EXPECT_EQ(server.events[0].payload.ToString(), part.ToString());
+    server.events.clear();
+  }
+  auto owner = std::make_shared<const std::shared_ptr<std::byte>>(
+      client.transport->Allocate(kSize));
+  std::byte* const bytes = owner->get();
+  std::memset(bytes, 7, kSize);
+  const std::weak_ptr<const void> watch = owner;
+  const Payload last(std::move(owner), bytes, kSize);
+  ASSERT_TRUE(client.transport->Send(client_end_, "l", last).ok());
+  ASSERT_TRUE(
+      Await({&server, &client}, [&] { return server.Messages() == 1; }));
+  client.transport->Close(client_end_);
+  Settle({&server, &client});
+  EXPECT_EQ(server.events[0].payload.ToString(), last.ToString());
+  EXPECT_GT(watch.use_count(), 1);  // the server has it
+  server.events.clear();
+  EXPECT_TRUE(
+      Await({&server, &client}, [&] { return watch.use_count() == 1; }));
+}
+
 TEST_P(TransportContract, ReceivedPayloadOutlivesConnectionAndTransport) {
   Peer server = Make(), client = Make();
   Join(&server, &client);

@@ -30,6 +30,7 @@ class SameBitsTest(cluster.ClusterTest):
             connections=(2, ("--connections=3", "--chunk=16Ki")),
             threads=(2, ("--server_threads=2",)),
             tcp=(2, ("--transport=tcp",)),
+            ipc=(2, ("--transport=ipc",)),
         )
         self.assertNotEqual(self.hash_of("--seed=2"), expected)
 

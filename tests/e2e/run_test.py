@@ -41,7 +41,7 @@ class RunTest(cluster.ClusterTest):
 
     def test_ipc_and_tcp(self):
         hashes = set()
-        for transport in ("ipc", "tcp"):
+        for transport in ("shm", "ipc", "tcp"):
             finished = self.run_job(*cluster.SMALL, "--epochs=2", f"--transport={transport}", evaluators=1)
             self.check_two_epochs(finished)
             self.assertEqual(len(finished.out.splitlines()), 1, "standard output is for the summary")
@@ -109,6 +109,13 @@ class FlagsTest(cluster.ClusterTest):
         servers = "--servers=127.0.0.1:1"
         self.refused([cluster.BIN / "parapet-server", servers, "--index=0", "--bogus"], "--bogus")
         self.refused([cluster.BIN / "parapet-worker", servers, "--id=0", "--bogus"], "--bogus")
+
+    def test_a_device_that_is_not_there_is_refused(self):
+        worker = [cluster.BIN / "parapet-worker", *cluster.SMALL, "--servers=ipc:///nobody", "--id=0", "--rounds=1"]
+        self.refused([*worker, "--device=cuda:99"], "--device=cuda:99")
+        self.refused([*worker, "--device=gpu"], "--device=gpu", "auto, cpu or cuda:N")
+        self.refused([*worker, "--device=cpu", "--compute=bfloat16"], "--compute=bfloat16", "GPU")
+        self.refused(cluster.run_command(*cluster.SMALL, "--rounds=1", "--device=cuda"), "--device=cuda")
 
     def test_contradictions_are_refused(self):
         for flags, words in (

@@ -70,8 +70,8 @@ class ReductionTest : public testing::Test {
                             const std::vector<Row>& rows,
                             float* previous = nullptr) {
     std::vector<float> out(kElements);
-    report_ =
-        ReduceByPlan(*device_, plan, rows, kElements, previous, out.data());
+    report_ = *ReduceByPlan(*shard_, plan, rows, nullptr, kElements, previous,
+                            out.data());
     return out;
   }
 
@@ -89,7 +89,15 @@ class ReductionTest : public testing::Test {
     return out;
   }
 
+  std::vector<LeafSums> Measure(absl::Span<const Row> rows,
+                                const float* previous, int64_t elements,
+                                int64_t leaf) {
+    std::shared_ptr<const KeptRows> kept;
+    return *MeasureLeaves(*shard_, rows, previous, elements, leaf, &kept);
+  }
+
   const std::unique_ptr<Device> device_ = MakeCpuDevice();
+  const std::unique_ptr<ShardDevice> shard_ = MakeHostShardDevice(*device_);
   std::vector<std::vector<float>> values_;
   std::vector<std::string> bytes_;
   ReduceReport report_;
@@ -186,9 +194,9 @@ TEST_F(ReductionTest, DistancesOfShardsAddUpToTheWhole) {
     std::vector<Row> part = rows;
     for (Row& row : part)
       row.data = static_cast<const char*>(row.data) + 4 * c * chunk;
-    shards[c % 2].Add(
-        ids, MeasureLeaves(*device_, part, previous.data() + c * chunk,
-                           std::min(chunk, kElements - c * chunk), kLeaf));
+    shards[c % 2].Add(ids,
+                      Measure(part, previous.data() + c * chunk,
+                              std::min(chunk, kElements - c * chunk), kLeaf));
   }
   const ShardReportMessage a = shards[0].Report(9, ids);
   const ShardReportMessage b = shards[1].Report(9, ids);
@@ -212,13 +220,10 @@ TEST_F(ReductionTest, DistancesOfThoseWhoStayed) {
   const std::vector<Row> rows = RowsAs(DType::kFloat32, 1);
   const std::vector<Row> fewer = {rows[0], rows[1], rows[4]};
   ShardDistances distances({0, 1, 2, 3, 4}), expected({0, 1, 4});
-  distances.Add({0, 1, 2, 3, 4},
-                MeasureLeaves(*device_, rows, nullptr, kElements, kLeaf));
-  distances.Add({0, 1, 4},
-                MeasureLeaves(*device_, fewer, nullptr, kElements, kLeaf));
+  distances.Add({0, 1, 2, 3, 4}, Measure(rows, nullptr, kElements, kLeaf));
+  distances.Add({0, 1, 4}, Measure(fewer, nullptr, kElements, kLeaf));
   for (int twice = 0; twice < 2; ++twice) {
-    expected.Add({0, 1, 4},
-                 MeasureLeaves(*device_, fewer, nullptr, kElements, kLeaf));
+    expected.Add({0, 1, 4}, Measure(fewer, nullptr, kElements, kLeaf));
   }
   const ShardReportMessage a = distances.Report(1, {0, 1, 4});
   const ShardReportMessage b = expected.Report(1, {0, 1, 4});

@@ -54,7 +54,7 @@ class StoreTest : public testing::Test {
                               DType wire = DType::kFloat32) {
     auto store =
         std::make_unique<Store>(map, server, Optimizer(kind), wire, *device_);
-    store->Initialize(layout_, kSeed, 0);
+    EXPECT_TRUE(store->Initialize(layout_, kSeed, 0).ok());
     return store;
   }
 
@@ -96,7 +96,7 @@ TEST_F(StoreTest, BeginsWithTheInitialWeightsOfItsChunks) {
 TEST_F(StoreTest, AShardMayBeEmpty) {
   const auto store = Make(MapOf(9), 8);
   EXPECT_EQ(store->chunks(), 0);
-  EXPECT_EQ(store->MasterHash(), 0u);
+  EXPECT_EQ(*store->MasterHash(), 0u);
   EXPECT_EQ(store->WireHash(0), 0u);
 }
 
@@ -223,7 +223,7 @@ TEST_F(StoreTest, HashesAddUpToTheSameForAnyNumberOfServersAndAnyChunk) {
       uint64_t master = 0, wire = 0, narrow_wire = 0;
       for (int server = 0; server < servers; ++server) {
         const auto store = Make(map, server);
-        master += store->MasterHash();
+        master += *store->MasterHash();
         wire += store->WireHash(0);
         narrow_wire += Make(map, server, OptimizerKind::kSgd, DType::kBFloat16)
                            ->WireHash(0);
@@ -239,16 +239,16 @@ TEST_F(StoreTest, HashesAddUpToTheSameForAnyNumberOfServersAndAnyChunk) {
 
 TEST_F(StoreTest, TheHashIsOfTheNewestWeights) {
   const auto store = Make(MapOf(1), 0);
-  const uint64_t before = store->MasterHash();
+  const uint64_t before = *store->MasterHash();
   Step(store.get(), 2, 1, 5);
-  EXPECT_NE(store->MasterHash(), before);
+  EXPECT_NE(*store->MasterHash(), before);
 }
 
 TEST_F(StoreTest, WhatIsFrozenStaysAsItWas) {
   for (DType wire : {DType::kFloat32, DType::kBFloat16}) {
     const auto store = Make(MapOf(1), 0, OptimizerKind::kAdam, wire);
     for (int64_t i = 0; i < store->chunks(); ++i) Step(store.get(), i, 1, 5);
-    const Store::Frozen frozen = store->Freeze();
+    const Store::Frozen frozen = *store->Freeze();
     for (int64_t i = 0; i < store->chunks(); ++i) Step(store.get(), i, 2, 50);
     store->Drop(1);
     for (int64_t i = 0; i < store->chunks(); ++i) Step(store.get(), i, 3, 60);
@@ -269,7 +269,7 @@ TEST_F(StoreTest, ThePreviousAggregateIsKeptWhereTheRuleNeedsIt) {
   EXPECT_EQ(Make(MapOf(1), 0)->PreviousOf(0), nullptr);
   Store store(MapOf(1), 0, Optimizer(OptimizerKind::kSgd), DType::kFloat32,
               *device_, true);
-  store.Initialize(layout_, kSeed, 0);
+  ASSERT_TRUE(store.Initialize(layout_, kSeed, 0).ok());
   for (int64_t i = 0; i < store.chunks(); ++i) {
     float* previous = store.PreviousOf(i);
     ASSERT_NE(previous, nullptr);
@@ -277,7 +277,7 @@ TEST_F(StoreTest, ThePreviousAggregateIsKeptWhereTheRuleNeedsIt) {
     EXPECT_THAT(std::vector<float>(previous, previous + size), Each(0));
     std::fill(previous, previous + size, 7.0f);
   }
-  const Store::Frozen frozen = store.Freeze();
+  const Store::Frozen frozen = *store.Freeze();
   for (int64_t i = 0; i < store.chunks(); ++i) store.PreviousOf(i)[0] = 8;
   ASSERT_EQ(frozen.sections.size(), 2u);
   EXPECT_EQ(frozen.sections[1].name, "previous");
@@ -304,7 +304,7 @@ class StoreLoadTest : public StoreTest {
       }
       const auto entry =
           WriteShardFile(disk_, PartialPath("snap", 3), ServerFileName(server),
-                         layout_, store->Freeze().sections);
+                         layout_, store->Freeze()->sections);
       EXPECT_TRUE(entry.ok()) << entry.status();
       if (entry.ok()) manifest.files.push_back(*entry);
     }
@@ -343,7 +343,7 @@ TEST_F(StoreLoadTest, ThePreviousAggregateIsLoadedByAnyNumberOfServers) {
   ASSERT_TRUE(disk_.MakeDir("snap").ok());
   Store writer(MapOf(1), 0, Optimizer(OptimizerKind::kSgd), DType::kFloat32,
                *device_, true);
-  writer.Initialize(layout_, kSeed, 3);
+  ASSERT_TRUE(writer.Initialize(layout_, kSeed, 3).ok());
   for (int64_t i = 0; i < writer.chunks(); ++i)
     writer.PreviousOf(i)[0] = static_cast<float>(i + 1);
   Manifest manifest;
@@ -352,7 +352,7 @@ TEST_F(StoreLoadTest, ThePreviousAggregateIsLoadedByAnyNumberOfServers) {
   for (const Tensor& t : layout_.tensors()) manifest.tensors.push_back(t);
   const auto entry =
       WriteShardFile(disk_, PartialPath("snap", 3), ServerFileName(0), layout_,
-                     writer.Freeze().sections);
+                     writer.Freeze()->sections);
   ASSERT_TRUE(entry.ok()) << entry.status();
   manifest.files.push_back(*entry);
   ASSERT_TRUE(CommitSnapshot(disk_, "snap", manifest, 1).ok());

@@ -52,7 +52,8 @@ ServerProcess::ServerProcess(
                         logger_.get(),
                         nullptr,
                         [this] { return random_.Next64(); },
-                        &planner_};
+                        &planner_,
+                        scenario.shard};
   node_ = std::make_unique<ServerNode>(config, layout, map, std::move(parts),
                                        std::move(hooks), start);
 }

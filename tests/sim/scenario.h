@@ -10,6 +10,7 @@
 #include "common/job.h"
 #include "common/layout.h"
 #include "common/net/sim_transport.h"
+#include "kernels/shard_device.h"
 
 namespace parapet::sim {
 
@@ -55,6 +56,8 @@ struct Scenario {
   // processes are.
   absl::Duration stop_after = absl::InfiniteDuration();
   int stop_requests = 1;
+  // Where shards live; null: in the host's memory.
+  const ShardDevice* shard = nullptr;
   // Past this the run counts as hung.
   absl::Duration limit = absl::Minutes(5);
 

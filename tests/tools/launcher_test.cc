@@ -25,8 +25,8 @@ TEST_F(LauncherTest, StartsEverybodyWithItsArguments) {
       Launch({"--servers=2", "--workers=3", "--batch=8", "--trace=/x/t.json"}),
       0);
   const std::string lead = Text("server0.args"), second = Text("server1.args");
-  EXPECT_THAT(lead, HasSubstr("--epochs=1 --batch=8 --servers=ipc://"));
-  EXPECT_THAT(lead, HasSubstr("/server-0,ipc://"));
+  EXPECT_THAT(lead, HasSubstr("--epochs=1 --batch=8 --servers=shm://"));
+  EXPECT_THAT(lead, HasSubstr("/server-0,shm://"));
   EXPECT_THAT(
       lead, HasSubstr("--workers=3 --evaluators=1 --index=0 --progress=plain"));
   EXPECT_THAT(lead, HasSubstr("--trace=/x/t-server-0.json"));

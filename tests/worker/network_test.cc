@@ -14,6 +14,7 @@
 #include "common/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/gradients.h"
 #include "tests/worker/reference_network.h"
 
 namespace parapet {
@@ -72,37 +73,8 @@ struct Fixture {
   PassResult result;
 };
 
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-template <typename A, typename B>
-double Distance(const A& a, const B& b, Range range) {
-  double sum = 0;
-  for (int64_t e = range.begin; e < range.end; ++e)
-    sum += std::pow(double{a[e]} - double{b[e]}, 2);
-  return std::sqrt(sum);
-}
-
-template <typename A>
-double Norm(const A& a, Range range) {
-  return Distance(a, std::vector<float>(a.size()), range);
-}
-
-// A sum of K float32 products is off by at most about K u of the sum of their
-// magnitudes, u = 2^-24. The longest chain of sums to a gradient goes forward
-// and back through every layer, and over the batch: the K of all of them add
-// up. Magnitudes are larger than norms where terms cancel; rounding errors are
-// random, so that sqrt(K) is what is seen. The one is taken for the other.
 double Tolerance(const Fixture& f, int64_t batch) {
-  double terms = static_cast<double>(batch);
-  for (const Tensor& tensor : f.network->layout().tensors()) {
-    if (tensor.shape.size() > 1)
-      terms += 2.0 * tensor.elements / tensor.shape[0] + tensor.shape[0];
-    if (tensor.shape.size() == 4) terms += f.input.height * f.input.width;
-  }
-  return terms * 0x1p-24;
+  return GradientTolerance(f.network->layout(), f.input, batch);
 }
 
 class NetworkTest : public ::testing::TestWithParam<Case> {};

@@ -1,0 +1,16 @@
+#include "common/net/make_transport.h"
+
+#include "absl/strings/match.h"
+#include "common/net/shm_transport.h"
+#include "common/net/zmq_transport.h"
+
+namespace parapet::net {
+
+std::unique_ptr<Transport> MakeTransport(const std::string& address,
+                                         const ShardMap& map) {
+  if (absl::StartsWith(address, "shm://"))
+    return MakeShmTransport(ShmOptionsFor(map));
+  return MakeZmqTransport(OptionsFor(map));
+}
+
+}  // namespace parapet::net

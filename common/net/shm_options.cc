@@ -1,0 +1,23 @@
+#include <algorithm>
+
+#include "common/net/shm_transport.h"
+#include "common/net/zmq_transport.h"
+
+namespace parapet::net {
+
+ShmOptions ShmOptionsFor(const ShardMap& map) {
+  constexpr size_t kLine = 64, kLeast = 4096, kMost = size_t{1} << 20;
+  constexpr size_t kBlocks = 8;
+  ShmOptions options;
+  options.limits = OptionsFor(map).limits;
+  // A chunk fills a block; a larger one comes in parts.
+  const auto chunk =
+      static_cast<size_t>(std::min(map.chunk_elements(), map.elements())) *
+      sizeof(float);
+  options.shape.block =
+      (std::clamp(chunk, kLeast, kMost) + kLine - 1) / kLine * kLine;
+  options.shape.blocks = kBlocks;
+  return options;
+}
+
+}  // namespace parapet::net
