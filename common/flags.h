@@ -72,11 +72,11 @@ struct WorkerFlags : CommonFlags {
   std::string compute = "float32";  // or "bfloat16", on a GPU
 };
 
-struct RunFlags : CommonFlags {   // job.servers, .workers and .evaluators say
-                                  // how many to start
+struct RunFlags : CommonFlags {    // job.servers, .workers and .evaluators say
+                                   // how many to start
   std::string transport = "auto";  // or "shm", "ipc", "tcp"
-  std::string summary = "text";   // or "json", "none"
-  std::string device;             // as in WorkerFlags
+  std::string summary = "text";    // or "json", "none"
+  std::string device;              // as in WorkerFlags
   // Of the lead, as in ServerFlags.
   std::optional<uint64_t> rule_secret;
   std::string audit;

@@ -231,8 +231,7 @@ const T* VerifiedRoot(const AlignedCopy& bytes, int max_tables) {
 // would lie says nothing, as builders do not align them.
 template <typename T>
 bool Misplaced(const flatbuffers::Vector<T>* vector) {
-  constexpr size_t kAlignment =
-      std::is_pointer_v<T> ? alignof(std::remove_pointer_t<T>) : sizeof(T);
+  constexpr size_t kAlignment = alignof(std::remove_pointer_t<T>);
   return vector != nullptr && vector->size() > 0 &&
          reinterpret_cast<uintptr_t>(vector->Data()) % kAlignment != 0;
 }

@@ -265,7 +265,6 @@ cuda::MemoryNeeds NeedsOf(const ServerFlags& flags, const ShardMap& map,
   needs.chunk_elements = std::min(map.chunk_elements(), map.elements());
   needs.leaf_elements = map.leaf_elements();
   needs.rows = flags.job.workers;
-  needs.row_bytes = SizeOf(flags.job.wire);
   needs.moments = flags.job.optimizer.moments();
   needs.previous = chain.needs_previous();
   needs.aggregates = flags.job.clip_norm > 0;

@@ -9,8 +9,10 @@
 #include "tools/audit_report.h"
 #include "tools/bench_round.h"
 #include "tools/bench_rules.h"
+#include "tools/bench_scale.h"
 #include "tools/ckpt.h"
 #include "tools/load.h"
+#include "tools/plan.h"
 #include "tools/rules_table.h"
 #include "tools/run.h"
 
@@ -22,9 +24,12 @@ int RunBench(int argc, char** argv) {
     return parapet::RunBenchRound(argc - 1, argv + 1);
   if (argc >= 2 && std::strcmp(argv[1], "rules") == 0)
     return parapet::RunBenchRules(argc - 1, argv + 1);
+  if (argc >= 2 && std::strcmp(argv[1], "scale") == 0)
+    return parapet::RunBenchScale(argc - 1, argv + 1);
   std::fputs(
       "usage: parapet bench round [--flags]\n"
-      "       parapet bench rules [--flags]\n",
+      "       parapet bench rules [--flags]\n"
+      "       parapet bench scale [--flags]\n",
       stderr);
   return parapet::kExitUsage;
 }
@@ -37,9 +42,12 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", "start a whole job on this machine", parapet::RunJob},
+    {"bench", "measure rounds or rules on this machine, simulate many",
+     RunBench},
+    {"plan", "say what a job needs and how long its rounds take",
+     parapet::RunPlan},
     {"load", "play many workers against servers, and measure",
      parapet::RunLoad},
-    {"bench", "measure rounds, or rules, on this machine", RunBench},
     {"rules", "list the rules that make one gradient of many",
      parapet::RunRules},
     {"aggregate", "apply a rule to the rows of a NumPy file",

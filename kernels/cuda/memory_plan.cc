@@ -10,9 +10,6 @@
 namespace parapet::cuda {
 namespace {
 
-// Rows are staged in pieces of about this many bytes: enough for a copy to run
-// at full speed, few enough for the first to be there soon.
-constexpr int64_t kPieceBytes = 8 << 20;
 // What a driver and its fragmentation take of what it calls free.
 constexpr int64_t kReserve = 256 << 20;
 
@@ -37,31 +34,30 @@ int64_t NumbersOf(int64_t rows) {
 
 }  // namespace
 
-int64_t PieceElements(int rows, int64_t row_bytes, int64_t chunk_elements) {
-  const int64_t each = kPieceBytes / std::max<int64_t>(1, rows * row_bytes);
+// As if rows were float32: those of an odd scale are staged as that.
+int64_t PieceElements(const MemoryNeeds& needs) {
+  const int64_t row = needs.rows * int64_t{4};
+  const int64_t each = needs.piece_bytes / std::max<int64_t>(1, row);
   // A multiple of what fills a cache line.
-  const int64_t piece = std::max<int64_t>(1024, each / 64 * 64);
-  return std::min(piece, std::max<int64_t>(1, chunk_elements));
+  const int64_t piece = std::max<int64_t>(64, each / 64 * 64);
+  return std::min(piece, std::max<int64_t>(1, needs.chunk_elements));
 }
 
-int64_t PieceOfLeaves(int rows, int64_t row_bytes, int64_t chunk_elements,
-                      int64_t leaf_elements) {
-  const int64_t piece = PieceElements(rows, row_bytes, chunk_elements);
-  return std::max<int64_t>(1, piece / leaf_elements) * leaf_elements;
+int64_t PieceOfLeaves(const MemoryNeeds& needs) {
+  const int64_t leaves = PieceElements(needs) / needs.leaf_elements;
+  return std::max<int64_t>(1, leaves) * needs.leaf_elements;
 }
 
 CallBytes PlanCall(const MemoryNeeds& needs) {
   const int64_t rows = std::max(needs.rows, 1);
   const int64_t chunk = needs.chunk_elements;
-  // Rows of an odd scale are staged as float32.
-  int64_t piece = PieceElements(needs.rows, 4, chunk);
+  int64_t piece = PieceElements(needs);
   CallBytes call;
   call.publish = Floats(chunk);
   call.sums = CeilDiv(chunk, needs.leaf_elements) * 8;
   call.numbers = NumbersOf(rows);
   if (needs.distances) {
-    const int64_t leaves =
-        PieceOfLeaves(needs.rows, 4, chunk, needs.leaf_elements);
+    const int64_t leaves = PieceOfLeaves(needs);
     call.tile_sums = TilesOf(leaves, needs.leaf_elements) * PairsOf(rows) * 8;
     call.sums =
         CeilDiv(chunk, needs.leaf_elements) * (PairsOf(rows) * 8 + rows + 8);

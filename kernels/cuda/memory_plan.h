@@ -6,8 +6,8 @@
 
 namespace parapet::cuda {
 
-// What a server's shard asks of a GPU's memory. Elements are float32 but for
-// rows, which are as wide as the wire.
+// What a server's shard asks of a GPU's memory. Elements are float32; rows are
+// counted as such, and may be half as wide.
 struct MemoryNeeds {
   int64_t shard_elements = 0;
   int64_t chunk_elements = 0;  // the largest
@@ -20,6 +20,9 @@ struct MemoryNeeds {
   bool distances = false;     // the rule measures before it reduces
   int64_t credit_chunks = 0;  // received at most before they are reduced
   int calls = 1;              // that reduce at once
+  // Rows are staged in pieces of about this many bytes: enough for a copy to
+  // run at full speed, few enough for the first to be there soon.
+  int64_t piece_bytes = 8 << 20;
 };
 
 // Bytes, by what they are for.
@@ -35,11 +38,10 @@ struct MemoryPlan {
 // Pure.
 MemoryPlan PlanMemory(const MemoryNeeds& needs);
 
-// How many elements of each row are staged at a time: a multiple of `leaf`
-// where whole leaves are asked for.
-int64_t PieceElements(int rows, int64_t row_bytes, int64_t chunk_elements);
-int64_t PieceOfLeaves(int rows, int64_t row_bytes, int64_t chunk_elements,
-                      int64_t leaf_elements);
+// How many elements of each row are staged at a time; of distances, whole
+// leaves.
+int64_t PieceElements(const MemoryNeeds& needs);
+int64_t PieceOfLeaves(const MemoryNeeds& needs);
 
 // The device memory of one call.
 struct CallBytes {

@@ -224,8 +224,7 @@ CudaResult Pipeline::ReduceKept(const Reduction& reduction,
 CudaResult Pipeline::ReduceStaged(const Reduction& reduction, Report* report) {
   const ReducePlan& plan = *reduction.plan;
   const Staging staging =
-      StagingFor(reduction.rows, plan.decodes(),
-                 PieceElements(needs_.rows, 4, needs_.chunk_elements));
+      StagingFor(reduction.rows, plan.decodes(), PieceElements(needs_));
   const std::vector<int64_t> offsets = plan.EvenOffsets(staging.stride);
   const std::vector<RowEntry> entries = plan.EntriesFor(offsets);
   if (plan.header_bytes() <= bytes_.numbers)
@@ -314,9 +313,7 @@ CudaResult Pipeline::RunDistances(const std::vector<HostRow>& rows,
   const bool decodes = std::any_of(
       rows.begin(), rows.end(),
       [](const HostRow& row) { return !DividesExactly(row.scale); });
-  const Staging staging = StagingFor(
-      rows, decodes,
-      PieceOfLeaves(needs_.rows, 4, needs_.chunk_elements, whole.leaf));
+  const Staging staging = StagingFor(rows, decodes, PieceOfLeaves(needs_));
   if (keep != nullptr) {
     keep->stride = (whole.elements * SizeOf(staging.stored) + 15) / 16 * 16;
     keep->stored = staging.stored;

@@ -73,11 +73,10 @@ TEST(CudaMemoryPlan, PiecesFitTheirStaging) {
         needs.chunk_elements = chunk;
         needs.leaf_elements = leaf;
         needs.distances = true;
-        const int64_t piece = PieceOfLeaves(rows, 4, chunk, leaf);
+        const int64_t piece = PieceOfLeaves(needs);
         EXPECT_EQ(piece % leaf, 0);
         EXPECT_GE(PlanCall(needs).staging, rows * piece * 4);
-        EXPECT_GE(PlanCall(needs).staging,
-                  rows * PieceElements(rows, 4, chunk) * 4);
+        EXPECT_GE(PlanCall(needs).staging, rows * PieceElements(needs) * 4);
       }
     }
   }
