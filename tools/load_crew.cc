@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "common/net/make_transport.h"
 #include "common/net/zmq_transport.h"
 
 namespace parapet {
@@ -12,6 +14,16 @@ namespace {
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
 // Messages that libzmq takes for a slow reader that does not read.
 constexpr int kSlowHighWater = 4;
+
+std::unique_ptr<net::Transport> MakeCrewTransport(const LoadPlan& plan,
+                                                  bool slow) {
+  const std::string& lead = plan.servers.front();
+  if (!slow || absl::StartsWith(lead, "shm://"))
+    return net::MakeTransport(lead, plan.map);
+  net::ZmqOptions options = net::OptionsFor(plan.map);
+  options.receive_high_water = kSlowHighWater;
+  return net::MakeZmqTransport(options);
+}
 
 }  // namespace
 
@@ -73,10 +85,7 @@ std::unique_ptr<LoadPlayer> LoadCrew::MakePlayer(int index) {
 }
 
 void LoadCrew::Loop() {
-  net::ZmqOptions options = net::OptionsFor(plan_->map);
-  if (pause_ > absl::ZeroDuration())
-    options.receive_high_water = kSlowHighWater;
-  transport_ = net::MakeZmqTransport(options);
+  transport_ = MakeCrewTransport(*plan_, pause_ > absl::ZeroDuration());
   for (size_t i = 0; i < ids_.size(); ++i)
     players_.push_back(MakePlayer(static_cast<int>(i)));
   std::vector<net::Event> events;

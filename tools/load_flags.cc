@@ -60,7 +60,9 @@ void AddWho(FlagSet* set, LoadFlags* flags, Texts* texts) {
   set->Text("servers", "N|ADDRESS,...",
             "how many to start here, or the addresses of running ones",
             &texts->servers);
-  set->OneOf("transport", {"ipc", "tcp"}, "to servers that are started here",
+  set->OneOf("transport", {"ipc", "tcp", "shm"},
+             "to servers that are started here; shm is for some hundreds of "
+             "players",
              &flags->transport);
   set->Count("server_threads", "N", "of servers that are started here",
              &flags->server_threads, {0, 1024});

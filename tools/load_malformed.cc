@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "common/net/shm_transport.h"
 #include "common/net/zmq_transport.h"
 
 namespace parapet {
@@ -73,6 +75,21 @@ Body AnyBody(Random* random) {
   }
 }
 
+// One that lets through what is too long for the other end.
+std::unique_ptr<net::Transport> MakeMalformedTransport(
+    const std::string& server) {
+  net::Limits limits;
+  limits.max_header = 8192;
+  if (absl::StartsWith(server, "shm://")) {
+    net::ShmOptions options;
+    options.limits = limits;
+    return net::MakeShmTransport(options);
+  }
+  net::ZmqOptions options;
+  options.limits = limits;
+  return net::MakeZmqTransport(options);
+}
+
 }  // namespace
 
 LoadFrames MakeMalformed(Random* random) {
@@ -112,9 +129,7 @@ LoadMalformedStats LoadMalformed::Stats() const {
 }
 
 void LoadMalformed::Loop() {
-  net::ZmqOptions options;
-  options.limits.max_header = 8192;  // of what is sent, too
-  transport_ = net::MakeZmqTransport(options);
+  transport_ = MakeMalformedTransport(servers_.front());
   std::vector<net::Event> events;
   absl::Time next = clock_.Now();
   while (!quit_) {

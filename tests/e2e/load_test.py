@@ -28,7 +28,7 @@ class LoadTest(cluster.ClusterTest):
 
     def test_closed_loop(self):
         plot = self.folder / "load.svg"
-        for transport in ("ipc", "tcp"):
+        for transport in ("ipc", "tcp", "shm"):
             report = self.report(
                 "--servers=2", "--workers=8", *SIZE, "--rounds=60", "--check=full", f"--transport={transport}",
                 f"--plot={plot}",
