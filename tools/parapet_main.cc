@@ -45,7 +45,7 @@ constexpr Command kCommands[] = {
     {"bench", "measure rounds or rules on this machine, simulate many",
      RunBench},
     {"plan", "say what a job needs and how long its rounds take",
-     parapet::RunPlan},
+     parapet::ShowPlan},
     {"load", "play many workers against servers, and measure",
      parapet::RunLoad},
     {"rules", "list the rules that make one gradient of many",

@@ -110,7 +110,7 @@ absl::StatusOr<Plan> MakePlan(const PlanFlags& flags, PlanJob job) {
 
 }  // namespace
 
-int RunPlan(const std::vector<std::string>& args, std::ostream& out,
+int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
             std::ostream& err) {
   CLI::App app(
       "What a job needs of memory, how long its rounds take without the "
@@ -144,8 +144,8 @@ int RunPlan(const std::vector<std::string>& args, std::ostream& out,
   return kExitDone;
 }
 
-int RunPlan(int argc, char** argv) {
-  return RunPlan(ArgsOf(argc, argv), std::cout, std::cerr);
+int ShowPlan(int argc, char** argv) {
+  return ShowPlan(ArgsOf(argc, argv), std::cout, std::cerr);
 }
 
 }  // namespace parapet

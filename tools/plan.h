@@ -12,11 +12,11 @@ namespace parapet {
 // formulas are in docs/plan.md.
 //
 // `args` are the words after "plan". Returns the exit code.
-int RunPlan(const std::vector<std::string>& args, std::ostream& out,
+int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
             std::ostream& err);
 
 // The same with the standard streams. argv[0] is skipped.
-int RunPlan(int argc, char** argv);
+int ShowPlan(int argc, char** argv);
 
 }  // namespace parapet
 
