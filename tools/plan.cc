@@ -111,7 +111,7 @@ absl::StatusOr<Plan> MakePlan(const PlanFlags& flags, PlanJob job) {
 }  // namespace
 
 int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
-            std::ostream& err) {
+             std::ostream& err) {
   CLI::App app(
       "What a job needs of memory, how long its rounds take without the "
       "workers' computing, what bounds them and what to change. Each process "

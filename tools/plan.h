@@ -13,7 +13,7 @@ namespace parapet {
 //
 // `args` are the words after "plan". Returns the exit code.
 int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
-            std::ostream& err);
+             std::ostream& err);
 
 // The same with the standard streams. argv[0] is skipped.
 int ShowPlan(int argc, char** argv);

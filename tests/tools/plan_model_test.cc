@@ -107,7 +107,7 @@ TEST(PlanModelTest, RingAndCrossing) {
 
 std::string Printed(std::vector<std::string> args, int code = 0) {
   std::ostringstream out, err;
-  EXPECT_EQ(RunPlan(args, out, err), code) << err.str();
+  EXPECT_EQ(ShowPlan(args, out, err), code) << err.str();
   return out.str() + err.str();
 }
 
