@@ -189,11 +189,11 @@ absl::StatusOr<std::string> ShmTransport::Listen(const std::string& address) {
   if (const UniqueFd probe = OpenSocket();
       ConnectTo(probe.get(), at) != 0 && errno == ECONNREFUSED)
     unlink(at.sun_path);
-  const mode_t before = umask(0177);
+  // What the path gets: nobody else may even connect.
+  fchmod(socket.get(), S_IRUSR | S_IWUSR);
   const int bound =
       bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at));
   const int error = errno;
-  umask(before);
   if (bound != 0) {
     if (error == EADDRINUSE)
       return absl::AlreadyExistsError(absl::StrCat(address, " is in use"));

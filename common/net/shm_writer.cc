@@ -26,8 +26,9 @@ ShmWriter::ShmWriter(ShmMemory memory)
 }
 
 absl::StatusOr<size_t> ShmWriter::FreeBytes() {
+  // In one order with wants_room, as the reader's store of it is.
   const uint64_t freed =
-      memory_.counters->freed.load(std::memory_order_acquire);
+      memory_.counters->freed.load(std::memory_order_seq_cst);
   if (freed < freed_ || freed > written_)
     return Broken("it freed what it was never sent");
   freed_ = freed;
@@ -53,7 +54,7 @@ absl::StatusOr<std::byte*> ShmWriter::Room(size_t bytes) {
 
 absl::Status ShmWriter::TakeReturned() {
   const uint64_t returned =
-      memory_.counters->returned.load(std::memory_order_acquire);
+      memory_.counters->returned.load(std::memory_order_seq_cst);
   const size_t slots = memory_.shape.slots();
   if (returned < returned_ || returned - returned_ > slots)
     return Broken("it returned more than it was given");
