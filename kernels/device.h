@@ -109,9 +109,11 @@ class Device {
   // only, where m and f fall by one for each (f not below 0). A coordinate with
   // fewer than m - f values left (none, for a mean) gets 0 and counts as bad.
   //
-  // Mixed rows: combinations are formed in float32, again in float64 where that
-  // is not finite; one combination alone is formed in float64. A result that is
-  // not finite becomes 0 and counts as bad.
+  // Mixed rows: combinations are formed in float32, as differences from one row
+  // where that is in more than half of them and their weights add up to 1, and
+  // again in float64 where that is not finite. One combination alone, and the
+  // mean of several, is a sum in float64; not so a vote. A result that is not
+  // finite becomes 0 and counts as bad. (docs/kernels.md says it in full.)
   virtual ReduceReport Reduce(const ReduceSpec& spec,
                               absl::Span<const Row> rows, const float* previous,
                               int64_t elements, float* aggregate) const = 0;

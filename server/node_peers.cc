@@ -229,6 +229,13 @@ void ServerNode::OnPush(const Link& link, PushMessage& push) {
         absl::StrCat("chunk ", push.chunk, " with ", push.data.size(),
                      " bytes of ", std::string(NameOf(push.dtype))));
   }
+  const double scale =
+      config_.job.wire == DType::kFloat16 ? config_.job.wire_scale : 1;
+  if (push.scale != scale) {
+    return Violation(connection, Code::kBadChunk,
+                     absl::StrCat("chunk ", push.chunk, " with a scale of ",
+                                  push.scale, ", not ", scale));
+  }
   bytes_pushed_ += bytes;
   const int64_t local = map_.LocalOf(chunk);
   const Payload* held = round_->Held(link.peer.id, push.round, local);

@@ -274,6 +274,8 @@ void DistanceMeter::AddCorrected(const float* sums, BlockPair* blocks,
     if (!IsPair(*blocks, pair)) continue;
     const size_t a = blocks->first * kBlock + pair / kBlock;
     const size_t b = blocks->second * kBlock + pair % kBlock;
+    // Distances of what is not finite are not asked for.
+    if ((a < n_ && finite[a] == 0) || (b < n_ && finite[b] == 0)) continue;
     blocks->sums[pair] +=
         Corrected(sums[pair], at_[a], a == b ? kZeroBytes : at_[b]);
     // A row that is finite has a norm that is, or a sum that overflowed.

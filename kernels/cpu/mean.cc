@@ -27,13 +27,15 @@ constexpr size_t kAhead = 2048;  // bytes
 // target, and enough additions that do not wait for each other.
 constexpr size_t kSums = 4;
 
+// As many floats as a vector of float64 has numbers.
+using HalfOfFloats = hn::Rebind<float, hn::ScalableTag<double>>;
+
 // The sums of one block of kSums vectors of columns, divided.
 template <bool kFactors, class Format>
 HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
-                            float* mean,
-                            hn::VFromD<hn::ScalableTag<double>>* probe) {
+                            float* mean, hn::VFromD<HalfOfFloats>* probe) {
   const hn::ScalableTag<double> dd;
-  const hn::Rebind<float, decltype(dd)> df;
+  const HalfOfFloats df;
   const size_t lanes = hn::Lanes(dd);
   hn::VFromD<decltype(dd)> sums[kSums];
   for (auto& sum : sums) sum = hn::Zero(dd);
@@ -54,9 +56,10 @@ HWY_INLINE void MeanOfBlock(const Mean::Sources& rows, size_t element,
     const auto quotient = rows.divides_exactly
                               ? hn::Mul(sums[k], hn::Set(dd, 1 / rows.total))
                               : hn::Div(sums[k], hn::Set(dd, rows.total));
+    const auto rounded = RoundToFloat(df, quotient);
     // 0, or NaN where the mean is not finite; and NaN stays.
-    *probe = hn::Add(*probe, hn::Sub(quotient, quotient));
-    hn::StoreU(RoundToFloat(df, quotient), df, mean + k * lanes);
+    *probe = hn::Add(*probe, hn::Sub(rounded, rounded));
+    hn::StoreU(rounded, df, mean + k * lanes);
   }
 }
 
@@ -68,7 +71,8 @@ bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
   const hn::ScalableTag<float> df;
   const size_t block = kSums * hn::Lanes(dd);
   const Mean::Sources rows = sources;
-  auto probe = hn::Zero(dd);
+  const HalfOfFloats dh;
+  auto probe = hn::Zero(dh);
   HWY_ALIGN float line[kSums * MaxLanes(dd)];
   size_t i = 0;
   for (; i + block <= n; i += block) {
@@ -76,7 +80,7 @@ bool MeanOf(const Mean::Sources& sources, size_t n, bool stream, float* mean) {
     for (size_t l = 0; stream && l < block; l += hn::Lanes(df))
       hn::Stream(hn::Load(df, line + l), df, mean + i + l);
   }
-  bool finite = hn::AllTrue(dd, hn::Eq(probe, hn::Zero(dd)));
+  bool finite = hn::AllTrue(dh, hn::Eq(probe, hn::Zero(dh)));
   for (; i < n; ++i) {
     double sum = 0;
     for (size_t r = 0; r < rows.count; ++r) {
@@ -118,7 +122,8 @@ void MeanOfSome(const Mean::Term* terms, const Mean::Sources& rows, size_t n,
       const auto stored =
           hn::PromoteTo(dd, LoadBytes(df, values + i * sizeof(float)));
       const auto x = hn::Div(stored, hn::Set(dd, term.divisor));
-      const auto finite = hn::Lt(hn::Abs(x), hn::Inf(dd));
+      // Also as float32: what rounds to infinity is at least that.
+      const auto finite = hn::Lt(hn::Abs(x), hn::Set(dd, 0x1.ffffffp127));
       const auto product = hn::Mul(hn::Set(dd, term.factor), x);
       const auto kept = hn::IfThenElseZero(finite, product);
       hn::StoreU(hn::Add(hn::LoadU(dd, sums + i), kept), dd, sums + i);

@@ -126,8 +126,8 @@ bool IsAffine(const Mixer::Combination& terms) {
   return std::abs(sum - 1) < 1e-12;
 }
 
-// The row that is in most combinations, the first of equals; kNone if one of
-// them is not affine.
+// The row that is in most combinations, the first of equals; kNone if it is not
+// in more than half of them, or if one of them is not affine.
 size_t CenterOf(const Mixer::Task& task) {
   std::vector<int> used(task.rows);
   for (const Mixer::Combination& terms : task.terms) {
@@ -135,7 +135,11 @@ size_t CenterOf(const Mixer::Task& task) {
     for (const Mixer::Term& term : terms) ++used[term.row];
   }
   const auto most = std::max_element(used.begin(), used.end());
-  return static_cast<size_t>(most - used.begin());
+  // Far from the others it would take their digits from them; but then it is
+  // near few.
+  const bool near_most =
+      most != used.end() && 2 * static_cast<size_t>(*most) > task.combinations;
+  return near_most ? static_cast<size_t>(most - used.begin()) : Mixer::kNone;
 }
 
 }  // namespace

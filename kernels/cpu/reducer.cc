@@ -58,6 +58,24 @@ class UsedRows {
   std::vector<double> weights_;
 };
 
+bool AreFinite(const float* values, size_t elements) {
+  float probe = 0;  // or NaN; and NaN stays
+  for (size_t j = 0; j < elements; ++j) probe += values[j] - values[j];
+  return probe == 0;
+}
+
+// Makes the result of each column that has a NaN one: sorting loses it.
+void MarkNan(const uint8_t* const* rows, size_t count, float* results,
+             size_t elements) {
+  for (size_t r = 0; r < count; ++r) {
+    for (size_t j = 0; j < elements; ++j) {
+      float value;
+      std::memcpy(&value, rows[r] + j * sizeof(float), sizeof(value));
+      if (std::isnan(value)) results[j] = value;
+    }
+  }
+}
+
 // A mean, or a sum by weights. Keeps the rows of a sum.
 class MeanReducer : public TileReducer {
  public:
@@ -91,12 +109,18 @@ class ColumnReducer : public TileReducer {
   void Tile(size_t begin, size_t elements, bool stream, float* aggregate,
             ReduceReport* report) override {
     const uint8_t* const* rows = floats_.Read(begin, elements);
-    if (columns_.Reduce(rows, elements, stream, aggregate)) return;
     if (patcher_) {
-      patcher_->Patch(rows, begin, elements, aggregate, report);
-    } else {
-      ReplaceBad(begin, absl::MakeSpan(aggregate, elements), report);
+      if (!columns_.Reduce(rows, elements, stream, aggregate))
+        patcher_->Patch(rows, begin, elements, aggregate, report);
+      return;
     }
+    // The aggregate may be one of the rows.
+    float results[kTileElements];
+    if (!columns_.Reduce(rows, elements, false, results)) {
+      MarkNan(rows, rows_.size(), results, elements);
+      ReplaceBad(begin, absl::MakeSpan(results, elements), report);
+    }
+    std::copy_n(results, elements, aggregate);
   }
 
  private:
@@ -142,14 +166,17 @@ class MixedReducer : public TileReducer {
   // Of kElements columns that can be read, the first `count` of which count.
   void Part(size_t begin, size_t count, float* results, ReduceReport* report) {
     mixer_.Mix(at_.data(), tile_.data());
-    if (columns_.Reduce(mixed_.data(), kElements, false, results))
-      return mixer_.AddCenter(at_.data(), results);
-    bool finite[kElements];
-    for (size_t j = 0; j < kElements; ++j) finite[j] = IsColumnFinite(j);
+    const bool mixed_finite =
+        columns_.Reduce(mixed_.data(), kElements, false, results);
     mixer_.AddCenter(at_.data(), results);
+    if (mixed_finite && AreFinite(results, kElements)) return;
+    bool finite[kElements];
+    for (size_t j = 0; j < kElements; ++j)
+      finite[j] = IsColumnFinite(j) && std::isfinite(results[j]);
     mixer_.MixInFloat64(at_.data(), tile_.data());
     float again[kElements];
     columns_.Reduce(mixed_.data(), kElements, false, again);
+    MarkNan(mixed_.data(), mixed_.size(), again, kElements);
     // A column by itself: its neighbours do not change its bits.
     for (size_t j = 0; j < kElements; ++j) {
       if (!finite[j]) results[j] = again[j];

@@ -152,8 +152,9 @@ void ReducePlan::PlanCombinations(const ReduceSpecification& specification) {
   if (specification.op != Operation::kSignVote) task_.mixing.center = Center();
 }
 
-// The column that is in most combinations, the first of equals; -1 if the
-// weights of one do not add up to 1, but for their rounding.
+// The column that is in most combinations, the first of equals; -1 if it is not
+// in more than half of them, or if the weights of one do not add up to 1, but
+// for their rounding.
 int ReducePlan::Center() const {
   const size_t columns = columns_.size();
   std::vector<int> used(columns);
@@ -166,7 +167,9 @@ int ReducePlan::Center() const {
     if (!(std::abs(sum - 1) < 1e-12)) return -1;
   }
   const auto most = std::max_element(used.begin(), used.end());
-  return most == used.end() ? -1 : static_cast<int>(most - used.begin());
+  const bool near_most = most != used.end() && 2 * static_cast<size_t>(*most) >
+                                                   weights_.size() / columns;
+  return near_most ? static_cast<int>(most - used.begin()) : -1;
 }
 
 std::vector<RowEntry> ReducePlan::EntriesFor(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "tests/kernels/mean_fixture.h"
 
@@ -241,6 +242,57 @@ TEST_P(MixTest, AnOverflowDoesNotChangeItsNeighbours) {
   EXPECT_TRUE(std::isfinite(out[70]));
   out[70] = expected[70];
   EXPECT_EQ(Bits(out), Bits(expected));
+}
+
+// Each row is in one combination only, as buckets are: none of them may take
+// the others' digits.
+TEST_P(MixTest, ARowThatIsFarHurtsItsOwnCombinationOnly) {
+  Values values(18, std::vector<float>(70, 0.01f));
+  std::fill(values[0].begin(), values[0].end(), 1e12f);
+  Mixing mixing(3, 18);
+  for (int c = 0; c < 18; ++c) mixing.at(c / 6, c) = 1.0 / 6;
+  const std::vector<float> out =
+      Reduce(mixing.Spec(CoordinateOp::kMedian, 1), values);
+  for (float value : out) EXPECT_NEAR(value, 0.01f, 1e-7f);
+}
+
+TEST_P(MixTest, TheCentreMayCarryASumPastTheLargestFloat) {
+  const float most = std::numeric_limits<float>::max();
+  Values values(7, std::vector<float>(70, most));
+  std::fill(values[0].begin(), values[0].end(), 0x1.2686a2p+127f);
+  const std::vector<float> out =
+      Reduce(Means(7, 6).Spec(CoordinateOp::kMedian, 3), values);
+  EXPECT_EQ(report_.bad_coordinates, 0);
+  for (float value : out) EXPECT_TRUE(std::isfinite(value));
+  values[3][5] = kInfinity;
+  EXPECT_EQ(Reduce(Means(7, 6).Spec(CoordinateOp::kMedian, 3), values)[6],
+            out[6]);
+}
+
+TEST_P(MixTest, ANanIsNotSortedAway) {
+  Values values = Random(5, 70);
+  values[2][9] = kNan;
+  Mixing selection(3, 5);
+  for (int r = 0; r < 3; ++r) selection.at(r, r + 1) = 1;
+  for (const Mixing& mixing : {Means(5, 4), selection}) {
+    const std::vector<float> out =
+        Reduce(mixing.Spec(CoordinateOp::kMedian, 1), values);
+    EXPECT_EQ(out[9], 0);
+    EXPECT_EQ(report_.bad_coordinates, 1);
+    EXPECT_EQ(report_.first_bad, 9);
+  }
+}
+
+// Twice the largest numbers: as a vector does it, and as its end.
+TEST_P(MixTest, ASumPastTheLargestFloatIsBad) {
+  for (int64_t elements : {1, 32, 33}) {
+    const Values values(1, std::vector<float>(elements, 3e38f));
+    Mixing twice(1, 1);
+    twice.at(0, 0) = 2;
+    EXPECT_EQ(Reduce(twice.Spec(CoordinateOp::kMean, 0), values),
+              std::vector<float>(elements));
+    EXPECT_EQ(report_.bad_coordinates, elements);
+  }
 }
 
 // As float16 rows of an odd scale are.
