@@ -10,7 +10,7 @@ namespace parapet {
 namespace {
 
 constexpr uint64_t kNoise = 0x6e6f697365;
-constexpr size_t kKeptRounds = 2;
+constexpr size_t kKeptRounds = 3;
 
 // Whether the attack makes of each value what depends on it alone.
 bool ByValue(AttackKind kind) {
@@ -22,8 +22,10 @@ bool ByValue(AttackKind kind) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadAttacks>> LoadAttacks::Create(
-    const Config& config, const LoadValues& values, const Device& device) {
-  std::unique_ptr<LoadAttacks> attacks(new LoadAttacks(config, values, device));
+    const Config& config, const LoadValues& values, const ShardMap& map,
+    const Device& device) {
+  std::unique_ptr<LoadAttacks> attacks(
+      new LoadAttacks(config, values, map, device));
   PARAPET_RETURN_IF_ERROR(attacks->Prepare());
   return attacks;
 }
@@ -83,27 +85,52 @@ std::shared_ptr<const std::byte> LoadAttacks::VectorOf(uint64_t round) {
   return found;
 }
 
-Payload LoadAttacks::Window(const std::shared_ptr<const std::byte>& stored,
-                            int64_t from, int64_t count) const {
-  const auto size = static_cast<int64_t>(SizeOf(config_.wire));
-  return Payload(stored, stored.get() + from * size,
-                 static_cast<size_t>(count * size));
-}
-
-Payload LoadAttacks::Push(int worker, uint64_t round, Range range) {
+bool LoadAttacks::Pushes(int64_t chunk) const {
   const AttackKind kind = config_.plan.attack.kind;
-  if (table_ != nullptr)
-    return Window(table_, values_.PlaceOf(worker, round) + range.begin,
-                  range.size());
-  if (config_.plan.attack.makes_vector())
-    return Window(VectorOf(round), range.begin, range.size());
-  // replay: the first gradient, again and again.
-  return values_.Push(worker, kind == AttackKind::kReplay ? 0 : round, range);
+  return kind != AttackKind::kSilent &&
+         !(kind == AttackKind::kPartial && map_.OwnerOf(chunk) == 0);
 }
 
-Payload LoadAttacks::Opposite(int worker, uint64_t round, Range range) const {
-  return Window(opposite_, values_.PlaceOf(worker, round) + range.begin,
-                range.size());
+// equivocate: other gradients to other servers.
+bool LoadAttacks::Negates(int64_t chunk) const {
+  return opposite_ != nullptr && map_.OwnerOf(chunk) % 2 == 1;
+}
+
+Payload LoadAttacks::Window(const std::shared_ptr<const std::byte>& stored,
+                            int64_t begin, int64_t chunk) const {
+  const Range range = map_.ChunkRange(chunk);
+  const auto size = static_cast<int64_t>(SizeOf(config_.wire));
+  return Payload(stored, stored.get() + (begin + range.begin) * size,
+                 static_cast<size_t>(range.size() * size));
+}
+
+Payload LoadAttacks::Push(int worker, uint64_t round, int64_t chunk) {
+  const AttackKind kind = config_.plan.attack.kind;
+  const int64_t place = values_.PlaceOf(worker, round);
+  if (table_ != nullptr) return Window(table_, place, chunk);
+  if (config_.plan.attack.makes_vector())
+    return Window(VectorOf(round), 0, chunk);
+  if (Negates(chunk)) return Window(opposite_, place, chunk);
+  // label_flip: as somebody's who is not in the job. replay: the first
+  // gradient, again and again.
+  if (kind == AttackKind::kLabelFlip) worker += config_.plan.workers;
+  if (kind == AttackKind::kReplay) round = 0;
+  return values_.Push(worker, round, map_.ChunkRange(chunk));
+}
+
+Payload LoadAttacks::Opposite(int worker, uint64_t round, int64_t chunk) const {
+  if (Negates(chunk))
+    return values_.Push(worker, round, map_.ChunkRange(chunk));
+  return Window(opposite_, values_.PlaceOf(worker, round), chunk);
+}
+
+std::vector<absl::Span<const std::byte>> LoadAttacks::stored() const {
+  std::vector<absl::Span<const std::byte>> all;
+  for (const auto& table : {table_, opposite_}) {
+    if (table != nullptr)
+      all.emplace_back(table.get(), values_.stored().size());
+  }
+  return all;
 }
 
 }  // namespace parapet

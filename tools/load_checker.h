@@ -11,7 +11,8 @@
 #include "common/mutex.h"
 #include "common/payload.h"
 #include "kernels/device.h"
-#include "tools/load_values.h"
+#include "tools/load_attendance.h"
+#include "tools/load_means.h"
 
 namespace parapet {
 
@@ -20,16 +21,16 @@ enum class LoadCheck : uint8_t { kNone, kSampled, kFull };
 
 // Whether weights are right. Of every chunk of every version it knows
 //  * its bits: all players must get the same, whatever the rule;
-//  * under the rule mean with honest workers also its values, at some elements
-//    or at all: from 0s, each round takes lr x the mean of what was pushed off,
-//    in float32, as sgd does.
+//  * under the rule mean also its values, at some elements or at all: from 0s,
+//    each round takes lr x the mean of what was pushed off, in float32, as sgd
+//    does. Where servers may have decided who took part (LoadAttendance), the
+//    first of the candidates that fits what came counts from then on.
 // Thread-safe.
 class LoadChecker {
  public:
   struct Config {
     LoadCheck check = LoadCheck::kSampled;
     bool values = true;  // whether they are known
-    int workers = 1;     // in the job
     double lr = 0;
     DType wire = DType::kFloat32;
   };
@@ -49,7 +50,8 @@ class LoadChecker {
 
   // All must outlive it.
   LoadChecker(const Config& config, uint64_t seed, const ShardMap& map,
-              const LoadValues& values, const Device& device);
+              const LoadMeans& means, const LoadAttendance& attendance,
+              const Device& device);
 
   Result Check(uint64_t version, int64_t chunk, const Payload& data);
 
@@ -70,15 +72,20 @@ class LoadChecker {
     std::map<uint64_t, Version> versions ABSL_GUARDED_BY(mutex);
   };
 
-  void Advance(int64_t index, Chunk& chunk) const
+  std::vector<float> Next(int64_t index, const Chunk& chunk,
+                          const LoadTurnout& turnout) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mutex);
-  void Remember(Chunk& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mutex);
-  Verdict Compare(int64_t index, const Chunk& chunk, const Version& version,
-                  const Payload& data) const;
+  // To the version after; `data`: what came of it, null if nothing did.
+  void Advance(int64_t index, const Payload* data, Chunk& chunk) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mutex);
+  std::vector<float> AsSent(const std::vector<float>& weights) const;
+  Verdict Compare(int64_t index, const Chunk& chunk,
+                  const std::vector<float>& weights, const Payload& data) const;
 
   const Config config_;
   const ShardMap map_;
-  const LoadValues& values_;
+  const LoadMeans& means_;
+  const LoadAttendance& attendance_;
   const Device& device_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
 };

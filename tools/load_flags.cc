@@ -22,6 +22,10 @@ constexpr double kLearningRate = 1.0 / 1024;
 // Rounds of an epoch: no epoch ends in the middle of a round.
 constexpr int64_t kEpochRounds = 1 << 20;
 constexpr absl::Duration kLongestSlow = absl::Seconds(2);
+// Of a round: a straggler is late, not missing; but who never pushes is waited
+// for in each of three rounds.
+constexpr absl::Duration kLongDeadline = absl::Minutes(10);
+constexpr absl::Duration kShortDeadline = absl::Seconds(5);
 
 struct Texts {
   std::string servers = "1";
@@ -128,6 +132,10 @@ void AddTrouble(FlagSet* set, LoadFlags* flags) {
             &flags->common.attack);
   set->Count("attackers", "N", "of the workers that attack, the last ones",
              &flags->common.attackers, {0, 65535});
+  set->Duration("round_deadline",
+                "a round goes on without who has not pushed by then; 0: 10 "
+                "minutes, or 5 seconds where attackers never do",
+                &flags->common.patience.round_deadline);
 }
 
 void AddReport(FlagSet* set, LoadFlags* flags, bool* help) {
@@ -203,20 +211,18 @@ absl::Status FinishLength(LoadFlags* flags) {
   return absl::OkStatus();
 }
 
+// Whether no round of the attackers' is whole, so that it ends by a deadline.
+bool NeverComplete(AttackKind kind) {
+  return kind == AttackKind::kSilent || kind == AttackKind::kPartial;
+}
+
 absl::Status FinishAttack(LoadFlags* flags) {
   PARAPET_ASSIGN_OR_RETURN(flags->attack, MakeAttackPlan(flags->common));
-  switch (flags->attack.attack.kind) {
-    case AttackKind::kLabelFlip:
-      return Refuse("--attack=", flags->attack.text,
-                    ": a load test has no labels to flip");
-    case AttackKind::kSilent:
-    case AttackKind::kPartial:
-      return Refuse("--attack=", flags->attack.text,
-                    ": every round would wait for its deadline, which says "
-                    "nothing of the load; tests/e2e has this one");
-    default:
-      return absl::OkStatus();
-  }
+  absl::Duration& deadline = flags->common.patience.round_deadline;
+  if (deadline > absl::ZeroDuration()) return absl::OkStatus();
+  deadline = NeverComplete(flags->attack.attack.kind) ? kShortDeadline
+                                                      : kLongDeadline;
+  return absl::OkStatus();
 }
 
 absl::Status FinishJob(const FlagSet& set, const std::string& wire,
@@ -234,8 +240,6 @@ absl::Status FinishJob(const FlagSet& set, const std::string& wire,
   job.optimizer.kind = OptimizerKind::kSgd;
   job.schedule.lr = kLearningRate;
   common.patience.start_timeout = absl::Minutes(2);
-  // A straggler is late, not missing.
-  common.patience.round_deadline = absl::Minutes(10);
   PARAPET_RETURN_IF_ERROR(CheckCommon(common, set));
   return CheckRule(common);
 }

@@ -58,20 +58,27 @@ absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags) {
   PARAPET_ASSIGN_OR_RETURN(
       const ShardMap map,
       ShardMap::Create(flags.parameters, job.servers, job.chunk, job.leaf));
-  auto plan = std::make_unique<LoadPlan>(
-      LoadPlan{flags, std::move(layout), map, flags.servers, MakeCpuDevice(),
-               nullptr, nullptr, nullptr, nullptr, absl::InfinitePast()});
-  plan->values = std::make_unique<LoadValues>(
-      job.seed, flags.parameters, job.wire, job.wire_scale, *plan->device);
+  auto plan = std::make_unique<LoadPlan>();
+  plan->flags = flags;
+  plan->layout = std::move(layout);
+  plan->map = map;
+  plan->servers = flags.servers;
+  plan->device = MakeCpuDevice();
+  const Device& device = *plan->device;
+  plan->values = std::make_unique<LoadValues>(job.seed, map.elements(),
+                                              job.wire, job.wire_scale, device);
   PARAPET_ASSIGN_OR_RETURN(
       plan->attacks,
       LoadAttacks::Create({flags.attack, job.seed, job.wire, job.wire_scale},
-                          *plan->values, *plan->device));
-  const bool known = job.rule == "mean" && flags.attack.attackers == 0;
+                          *plan->values, map, device));
+  plan->attendance = std::make_unique<LoadAttendance>(
+      flags.attack, flags.first_worker, flags.players);
+  plan->means = std::make_unique<LoadMeans>(*plan->values, plan->attacks.get(),
+                                            map, device);
   plan->checker = std::make_unique<LoadChecker>(
-      LoadChecker::Config{flags.check, known, job.workers, job.schedule.lr,
+      LoadChecker::Config{flags.check, job.rule == "mean", job.schedule.lr,
                           job.wire},
-      job.seed, plan->map, *plan->values, *plan->device);
+      job.seed, map, *plan->means, *plan->attendance, device);
   plan->schedule = std::make_unique<LoadSchedule>(flags.rate, flags.warmup);
   return plan;
 }
@@ -160,16 +167,21 @@ void LoadPlayer::Push(absl::Time now) {
   pushed_ = version_;
   push_began_ = now;
   std::fill(pushed_at_.begin(), pushed_at_.end(), now);
-  const ShardMap& map = plan_->map;
-  for (int64_t chunk = map.chunks() - 1; chunk >= 0; --chunk) {
-    const Range range = map.ChunkRange(chunk);
-    Payload data = attacks_ ? plan_->attacks->Push(id_, version_, range)
-                            : plan_->values->Push(id_, version_, range);
-    core_.ChunkReady(version_, chunk, 1, std::move(data), now);
-  }
+  plan_->attendance->NotePush(id_, version_);
+  for (int64_t chunk = plan_->map.chunks() - 1; chunk >= 0; --chunk)
+    PushChunk(chunk, now);
   if (attacks_) PushOtherwise(now);
+  if (attacks_ && plan_->flags.attack.attack.kind == AttackKind::kSilent) return;
   core_.TellLead(RoundDoneMessage{version_, 0, 0, 1, {}}, now);
   core_.SetPhase(version_ + 1, Phase::kWait, now);
+}
+
+void LoadPlayer::PushChunk(int64_t chunk, absl::Time now) {
+  if (attacks_ && !plan_->attacks->Pushes(chunk)) return;
+  Payload data = attacks_ ? plan_->attacks->Push(id_, version_, chunk)
+                          : plan_->values->Push(id_, version_,
+                                                plan_->map.ChunkRange(chunk));
+  core_.ChunkReady(version_, chunk, 1, std::move(data), now);
 }
 
 // Attacks that are conduct: sent beside what the session sends.
@@ -184,15 +196,16 @@ void LoadPlayer::PushOtherwise(absl::Time now) {
                    now);
   };
   for (int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
-    const Range range = map.ChunkRange(chunk);
     if (kind == AttackKind::kEquivocate) {
-      push(version_, chunk, plan_->attacks->Opposite(id_, version_, range));
+      push(version_, chunk, plan_->attacks->Opposite(id_, version_, chunk));
     } else if (kind == AttackKind::kReplay && version_ > 0) {
-      push(version_ - 1, chunk, plan_->values->Push(id_, 0, range));
+      push(version_ - 1, chunk, plan_->attacks->Push(id_, version_, chunk));
     }
+    // Of each round what belongs to it, so that it is known whatever is kept.
     for (uint64_t ahead = 1;
          kind == AttackKind::kFlood && ahead <= kFloodRounds; ++ahead)
-      push(version_ + ahead, chunk, plan_->values->Push(id_, version_, range));
+      push(version_ + ahead, chunk,
+           plan_->attacks->Push(id_, version_ + ahead, chunk));
   }
 }
 
@@ -204,6 +217,7 @@ void LoadPlayer::OnAdmitted(uint64_t version, const std::string&) {
 }
 
 void LoadPlayer::OnLease(const Lease& lease) {
+  plan_->attendance->NoteLease(lease);
   leases_.push_back(lease);
   if (leases_.size() > kKeptLeases) leases_.erase(leases_.begin());
   if (MayPush() && start_at_ == absl::InfiniteFuture())

@@ -13,8 +13,10 @@
 #include "common/net/transport.h"
 #include "kernels/device.h"
 #include "tools/load_attacks.h"
+#include "tools/load_attendance.h"
 #include "tools/load_checker.h"
 #include "tools/load_flags.h"
+#include "tools/load_means.h"
 #include "tools/load_stats.h"
 #include "tools/load_values.h"
 #include "worker/client_core.h"
@@ -45,6 +47,8 @@ struct LoadPlan {
   std::unique_ptr<Device> device;
   std::unique_ptr<LoadValues> values;
   std::unique_ptr<LoadAttacks> attacks;
+  std::unique_ptr<LoadAttendance> attendance;
+  std::unique_ptr<LoadMeans> means;
   std::unique_ptr<LoadChecker> checker;
   std::unique_ptr<LoadSchedule> schedule;
   absl::Time began;  // of the timeline
@@ -87,6 +91,7 @@ class LoadPlayer final : public ClientObserver {
   bool MayPush() const;
   absl::Time StartOf(uint64_t round);
   void Push(absl::Time now);
+  void PushChunk(int64_t chunk, absl::Time now);
   void PushOtherwise(absl::Time now);
   void NoteWhole();
   void NoteLatencies();

@@ -63,19 +63,19 @@ Payload LoadValues::Push(int worker, uint64_t round, Range range) const {
                  static_cast<size_t>(range.size() * size));
 }
 
-void LoadValues::SumAt(int workers, uint64_t round,
+void LoadValues::SumAt(absl::Span<const int> workers, uint64_t round,
                        absl::Span<const int64_t> elements, float* sums) const {
   std::fill(sums, sums + elements.size(), 0.0f);
-  for (int worker = 0; worker < workers; ++worker) {
+  for (const int worker : workers) {
     const float* values = VectorOf(worker, round);
     for (size_t i = 0; i < elements.size(); ++i) sums[i] += values[elements[i]];
   }
 }
 
-void LoadValues::SumOver(int workers, uint64_t round, Range range,
-                         float* sums) const {
+void LoadValues::SumOver(absl::Span<const int> workers, uint64_t round,
+                         Range range, float* sums) const {
   std::fill(sums, sums + range.size(), 0.0f);
-  for (int worker = 0; worker < workers; ++worker) {
+  for (const int worker : workers) {
     const float* values = VectorOf(worker, round) + range.begin;
     for (int64_t i = 0; i < range.size(); ++i) sums[i] += values[i];
   }

@@ -40,16 +40,21 @@ class LoadValues {
   // A range of a gradient as the wire wants it.
   Payload Push(int worker, uint64_t round, Range range) const;
 
-  // The sums over workers [0, workers) at `elements` of [0, elements()), and at
-  // all elements of a range. Exact.
-  void SumAt(int workers, uint64_t round, absl::Span<const int64_t> elements,
-             float* sums) const;
-  void SumOver(int workers, uint64_t round, Range range, float* sums) const;
+  // The sums over `workers` at `elements` of [0, elements()), and at all elements
+  // of a range. Exact.
+  void SumAt(absl::Span<const int> workers, uint64_t round,
+             absl::Span<const int64_t> elements, float* sums) const;
+  void SumOver(absl::Span<const int> workers, uint64_t round, Range range,
+               float* sums) const;
 
   // The table itself, of elements() + kPlaces values, and where in it a
   // gradient begins: for attacks that change each value by itself.
   absl::Span<const float> table() const { return *table_; }
   int64_t PlaceOf(int worker, uint64_t round) const;
+  // The same table as the wire wants it: what Push cuts windows from.
+  absl::Span<const std::byte> stored() const {
+    return {stored_.get(), table_->size() * SizeOf(wire_)};
+  }
 
  private:
   const uint64_t seed_;

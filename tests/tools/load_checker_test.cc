@@ -49,13 +49,19 @@ class Reference {
 class LoadCheckerTest : public ::testing::TestWithParam<LoadCheck> {
  protected:
   LoadChecker Make(DType wire, bool values = true) {
-    return LoadChecker({GetParam(), values, kWorkers, kLr, wire}, 3, map_,
-                       values_, *device_);
+    return LoadChecker({GetParam(), values, kLr, wire}, 3, map_, means_,
+                       attendance_, *device_);
   }
 
   const std::unique_ptr<Device> device_ = MakeCpuDevice();
   const ShardMap map_ = ShardMap::Create(kElements, 2, kChunk).value();
   const LoadValues values_{3, kElements, DType::kFloat32, 1, *device_};
+  const LoadMeans means_{values_, nullptr, map_, *device_};
+  // Nobody of this process: all are taken to have pushed.
+  const LoadAttendance attendance_{
+      {.attack = {}, .text = "none", .workers = kWorkers, .attackers = 0},
+      0,
+      0};
   Reference reference_{*device_, values_};
 };
 
@@ -114,9 +120,11 @@ TEST_P(LoadCheckerTest, OneBitThatAnotherPlayerDidNotGetIsTorn) {
 }
 
 TEST_P(LoadCheckerTest, OneWorkerLessIsSeen) {
-  LoadChecker checker =
-      LoadChecker({GetParam(), true, kWorkers + 1, kLr, DType::kFloat32}, 3,
-                  map_, values_, *device_);
+  const LoadAttendance more(
+      {.attack = {}, .text = "none", .workers = kWorkers + 1, .attackers = 0},
+      0, 0);
+  LoadChecker checker({GetParam(), true, kLr, DType::kFloat32}, 3, map_, means_,
+                      more, *device_);
   reference_.Step(0);
   EXPECT_NE(
       checker.Check(1, 0, reference_.Chunk(map_, 0, DType::kFloat32)).verdict,

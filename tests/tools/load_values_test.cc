@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -73,8 +74,10 @@ TEST_F(LoadValuesTest, SumsAreExact) {
   constexpr int kWorkers = 2000;
   const std::vector<int64_t> places = {0, 1, 500, 999};
   std::vector<float> at(places.size()), over(kElements);
-  values_.SumAt(kWorkers, 3, places, at.data());
-  values_.SumOver(kWorkers, 3, {0, kElements}, over.data());
+  std::vector<int> workers(kWorkers);
+  std::iota(workers.begin(), workers.end(), 0);
+  values_.SumAt(workers, 3, places, at.data());
+  values_.SumOver(workers, 3, {0, kElements}, over.data());
   for (size_t i = 0; i < places.size(); ++i) {
     int64_t sum = 0;
     for (int worker = 0; worker < kWorkers; ++worker)
