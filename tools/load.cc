@@ -123,7 +123,7 @@ void LoadTest::StartCrews() {
   }
   if (!slow.empty())
     crews_.push_back(std::make_unique<LoadCrew>(plan_.get(), std::move(slow),
-                                                flags_.slow_readers.delay,
+                                                flags_.slow_readers.mean,
                                                 logger_.get()));
 }
 

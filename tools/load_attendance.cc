@@ -6,8 +6,30 @@
 namespace parapet {
 namespace {
 
-// More attackers are in or out together.
-constexpr size_t kMostAlone = 4;
+// What servers may have decided.
+struct Choice {
+  int late = 0;      // how many of the last to push were too late
+  uint64_t out = 0;  // attackers that were, a bit for each, modulo 64
+};
+
+// None, all, then others.
+uint64_t OutOf(int way) {
+  return way == 0   ? 0
+         : way == 1 ? ~uint64_t{0}
+                    : static_cast<uint64_t>(way - 1);
+}
+
+// Attackers in all ways while nobody was late; with late ones only together, as
+// also where they are many.
+std::optional<Choice> ChoiceOf(int attackers, int most_late, int i) {
+  const int ways = attackers == 0 ? 1 : 2;
+  const int first =
+      attackers > LoadAttendance::kMostAlone ? ways : 1 << attackers;
+  if (i < first) return Choice{0, OutOf(i)};
+  const int late = 1 + (i - first) / ways;
+  if (late > most_late) return std::nullopt;
+  return Choice{late, OutOf((i - first) % ways)};
+}
 
 }  // namespace
 
@@ -69,12 +91,6 @@ bool LoadAttendance::NeverCome(int server) const {
          (kind == AttackKind::kPartial && server == 0);
 }
 
-// In how many ways attackers may be in or out.
-int LoadAttendance::Subsets(size_t attackers, int server) const {
-  if (attackers == 0 || NeverCome(server)) return 1;
-  return attackers > kMostAlone ? 2 : 1 << attackers;
-}
-
 std::optional<LoadTurnout> LoadAttendance::Candidate(uint64_t round, int server,
                                                      int i) const {
   std::vector<int> members, pushed;
@@ -86,17 +102,16 @@ std::optional<LoadTurnout> LoadAttendance::Candidate(uint64_t round, int server,
   }
   std::vector<int> attackers;
   for (const int id : members) {
-    if (plan_.Attacks(static_cast<uint32_t>(id))) attackers.push_back(id);
+    if (plan_.Attacks(static_cast<uint32_t>(id)) && !NeverCome(server))
+      attackers.push_back(id);
   }
-  const int subsets = Subsets(attackers.size(), server);
-  const int late = i / subsets, out = i % subsets;
-  if (late > std::min<ptrdiff_t>(kMostLate, std::ssize(pushed)))
-    return std::nullopt;
-  LoadTurnout turnout{HonestOf(members, pushed, late), {}};
-  if (NeverCome(server)) return turnout;
-  const bool together = attackers.size() > kMostAlone;
+  const std::optional<Choice> choice =
+      ChoiceOf(static_cast<int>(attackers.size()),
+               std::min(kMostLate, static_cast<int>(pushed.size())), i);
+  if (!choice.has_value()) return std::nullopt;
+  LoadTurnout turnout{HonestOf(members, pushed, choice->late), {}};
   for (size_t k = 0; k < attackers.size(); ++k) {
-    if ((out >> (together ? 0 : k) & 1) == 0)
+    if ((choice->out >> (k % 64) & 1) == 0)
       turnout.attackers.push_back(attackers[k]);
   }
   return turnout;

@@ -30,6 +30,10 @@ struct LoadTurnout {
 // too late for a deadline. So a chunk has several candidates. Thread-safe.
 class LoadAttendance {
  public:
+  // Up to so many attackers are taken to be in or out each by itself, more only
+  // all together.
+  static constexpr int kMostAlone = 8;
+
   // Players of this process: [first, first + players).
   LoadAttendance(const AttackPlan& plan, int first, int players)
       : plan_(plan), first_(first), players_(players) {}
@@ -58,7 +62,6 @@ class LoadAttendance {
   std::vector<int> HonestOf(const std::vector<int>& members,
                             const std::vector<int>& pushed, int late) const;
   bool NeverCome(int server) const;
-  int Subsets(size_t attackers, int server) const;
   Round& RoundAt(uint64_t round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttackPlan plan_;

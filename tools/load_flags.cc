@@ -12,6 +12,7 @@
 #include "common/flag_set.h"
 #include "common/status_macros.h"
 #include "server/rule_check.h"
+#include "tools/load_attendance.h"
 
 namespace parapet {
 namespace {
@@ -34,28 +35,14 @@ struct Texts {
   bool help = false;
 };
 
-// "SHARE,DELAY": a number from 0 to 1 and a duration.
-absl::StatusOr<LoadDelay> ParseDelay(const std::string& text,
-                                     absl::Duration most) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  LoadDelay delay;
-  if (parts.size() == 2 && absl::SimpleAtod(parts[0], &delay.share) &&
-      absl::ParseDuration(parts[1], &delay.delay) && delay.share >= 0 &&
-      delay.share <= 1 && delay.delay >= absl::ZeroDuration() &&
-      delay.delay <= most) {
-    return delay;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "must be a share of the players from 0 to 1 and a delay of up to ",
-      absl::FormatDuration(most), ", as in 0.1,20ms"));
-}
-
 void AddDelay(FlagSet* set, const std::string& name, const std::string& help,
-              absl::Duration most, LoadDelay* delay) {
-  set->Add(name, "SHARE,DELAY", "", help, [=](const std::string& text) {
-    PARAPET_ASSIGN_OR_RETURN(*delay, ParseDelay(text, most));
-    return absl::OkStatus();
-  });
+              absl::Duration most, bool shapes, LoadDelay* delay) {
+  set->Add(name, shapes ? "SHARE,DELAY,SHAPE" : "SHARE,DELAY", "", help,
+           [=](const std::string& text) {
+             PARAPET_ASSIGN_OR_RETURN(*delay,
+                                      ParseLoadDelay(text, most, shapes));
+             return absl::OkStatus();
+           });
 }
 
 void AddWho(FlagSet* set, LoadFlags* flags, Texts* texts) {
@@ -119,10 +106,11 @@ void AddWhat(FlagSet* set, LoadFlags* flags, Texts* texts) {
 void AddTrouble(FlagSet* set, LoadFlags* flags) {
   set->Group("Trouble");
   AddDelay(set, "stragglers",
-           "players that push late, by an exponential delay of that mean",
-           absl::Minutes(1), &flags->stragglers);
+           "players that push late, by a delay of that mean and shape: "
+           "exponential if not said, constant, uniform, lognormal, pareto",
+           absl::Minutes(1), true, &flags->stragglers);
   AddDelay(set, "slow_readers",
-           "players that wait so long before they read again", kLongestSlow,
+           "players that wait so long before they read again", kLongestSlow, false,
            &flags->slow_readers);
   set->Real("malformed", "X",
             "mutated messages a second, on connections of their own",
@@ -259,6 +247,14 @@ absl::Status Finish(const FlagSet& set, const Texts& texts, LoadFlags* flags) {
 
 int LoadFlags::Honest() const {
   return std::clamp(attack.honest() - first_worker, 0, players);
+}
+
+bool LoadFlags::KnowsValues() const {
+  const AttackKind kind = attack.attack.kind;
+  const bool come_and_go =
+      kind == AttackKind::kFlood || kind == AttackKind::kEquivocate;
+  return common.job.rule == "mean" &&
+         !(come_and_go && attack.attackers > LoadAttendance::kMostAlone);
 }
 
 absl::StatusOr<LoadFlags> ParseLoadFlags(int argc, const char* const* argv) {

@@ -9,15 +9,10 @@
 #include "absl/time/time.h"
 #include "common/flags.h"
 #include "tools/load_checker.h"
+#include "tools/load_delay.h"
 #include "worker/attack_plan.h"
 
 namespace parapet {
-
-// A share of the players, and how long each of them is held up.
-struct LoadDelay {
-  double share = 0;
-  absl::Duration delay;
-};
 
 // What `parapet load` is asked to do.
 struct LoadFlags {
@@ -36,6 +31,9 @@ struct LoadFlags {
   int first_worker = 0;  // players of this process: [first, first + players)
   int players = 1;
   int Honest() const;  // of them, those that do not attack
+  // Whether the weights' values are known: under mean, unless more attackers
+  // than can be told apart may be sent away each by itself.
+  bool KnowsValues() const;
   int threads = 1;     // that play
 
   int64_t warmup = 5;       // rounds that are not measured

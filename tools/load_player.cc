@@ -1,7 +1,6 @@
 #include "tools/load_player.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,16 +11,10 @@
 namespace parapet {
 namespace {
 
-constexpr uint64_t kStragglers = 0x7374726167, kShare = 0x7368617265;
+constexpr uint64_t kStragglers = 0x7374726167;
 constexpr size_t kKeptLeases = 32;
 // How many rounds ahead of its credit a flood pushes in each round.
 constexpr uint64_t kFloodRounds = 8;
-
-// Uniform over (0, 1], a pure function of its arguments.
-double UniformOf(uint64_t key, uint64_t a, uint64_t b) {
-  const uint64_t bits = MixKey(MixKey(key, a), b) >> 11;
-  return (static_cast<double>(bits) + 1) / static_cast<double>(1ull << 53);
-}
 
 SessionConfig MakeSessionConfig(const LoadPlan& plan, int id) {
   const JobConfig& job = plan.flags.common.job;
@@ -76,23 +69,11 @@ absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags) {
   plan->means = std::make_unique<LoadMeans>(*plan->values, plan->attacks.get(),
                                             map, device);
   plan->checker = std::make_unique<LoadChecker>(
-      LoadChecker::Config{flags.check, job.rule == "mean", job.schedule.lr,
+      LoadChecker::Config{flags.check, flags.KnowsValues(), job.schedule.lr,
                           job.wire},
       job.seed, map, *plan->means, *plan->attendance, device);
   plan->schedule = std::make_unique<LoadSchedule>(flags.rate, flags.warmup);
   return plan;
-}
-
-// The first of all workers in an order that the seed makes.
-bool IsHeldUp(const LoadDelay& delay, uint64_t seed, int worker, int workers) {
-  const auto many =
-      static_cast<int>(std::lround(delay.share * static_cast<double>(workers)));
-  const uint64_t key = MixKey(seed, kShare);
-  const uint64_t mine = MixKey(key, static_cast<uint64_t>(worker));
-  int before = 0;
-  for (int other = 0; other < workers && before < many; ++other)
-    before += MixKey(key, static_cast<uint64_t>(other)) < mine ? 1 : 0;
-  return before < many;
 }
 
 LoadPlayer::LoadPlayer(LoadPlan* plan, int id, net::Transport* transport,
@@ -150,8 +131,7 @@ bool LoadPlayer::MayPush() const {
 absl::Duration LoadPlayer::StraggleOf(uint64_t round) const {
   if (!straggles_) return absl::ZeroDuration();
   const uint64_t key = MixKey(plan_->flags.common.job.seed, kStragglers);
-  return plan_->flags.stragglers.delay *
-         -std::log(UniformOf(key, static_cast<uint64_t>(id_), round));
+  return plan_->flags.stragglers.At(key, id_, round);
 }
 
 // When to push; `due_` is what latencies count from.

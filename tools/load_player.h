@@ -57,9 +57,6 @@ struct LoadPlan {
 // Everything but the servers' addresses.
 absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags);
 
-// Whether a worker is one of a share of all of them that the seed picks.
-bool IsHeldUp(const LoadDelay& delay, uint64_t seed, int worker, int workers);
-
 // One worker of a load test: joins, pushes what LoadValues says as soon as a
 // version is whole (or the round is due), and checks and times what comes
 // back. Without a thread of its own: whoever drives it hands it the events of

@@ -92,10 +92,31 @@ TEST(LoadFlagsTest, RefusesAttacksThatMakeNoSense) {
     return Complaint(
         {"--servers=2", "--workers=4", "--attackers=1", "--attack=" + attack});
   };
-  EXPECT_THAT(complaint("label_flip"), HasSubstr("no labels"));
-  EXPECT_THAT(complaint("silent"), HasSubstr("deadline"));
-  EXPECT_THAT(complaint("partial"), HasSubstr("deadline"));
   EXPECT_THAT(complaint("nonsense"), HasSubstr("nonsense"));
+}
+
+TEST(LoadFlagsTest, RoundsEndSoonWhereAttackersNeverPush) {
+  const auto deadline = [](const std::string& attack) {
+    return Parse({"--servers=2", "--workers=4", "--attackers=1",
+                  "--attack=" + attack})
+        ->common.patience.round_deadline;
+  };
+  EXPECT_EQ(deadline("silent"), absl::Seconds(5));
+  EXPECT_EQ(deadline("partial"), absl::Seconds(5));
+  EXPECT_EQ(deadline("nan"), absl::Minutes(10));
+  EXPECT_EQ(Parse({"--round_deadline=3s"})->common.patience.round_deadline,
+            absl::Seconds(3));
+}
+
+TEST(LoadFlagsTest, ManyAttackersThatComeAndGoHideTheSums) {
+  const auto knows = [](const std::string& attack, int attackers) {
+    return Parse({"--workers=30", absl::StrCat("--attackers=", attackers),
+                  "--attack=" + attack})
+        ->KnowsValues();
+  };
+  EXPECT_TRUE(knows("flood", 8));
+  EXPECT_FALSE(knows("flood", 9));
+  EXPECT_TRUE(knows("sign_flip", 20));
 }
 
 TEST(LoadFlagsTest, PicksTheShareThatIsHeldUp) {
