@@ -58,7 +58,8 @@ struct ServerFlags : CommonFlags {
   std::string audit;  // of the lead: gets a line for each round; empty: none
   int64_t audit_bytes = int64_t{64} << 20;  // of that file before a new one
   std::string
-      summary_file;  // of the lead: gets the job's summary as JSON; empty: none
+      summary_file;  // gets what this server refused, by code, and of the lead
+                     // the job's summary, as JSON; empty: none
 };
 
 struct WorkerFlags : CommonFlags {

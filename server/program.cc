@@ -89,11 +89,17 @@ absl::Status WritePortFile(const std::string& path, const std::string& address,
   return disk.Rename(temporary, path);
 }
 
+// The lead has the job's summary; every server has what it refused.
 absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node,
                           Disk& disk) {
-  const auto& outcome = *node.outcome();
-  if (flags.summary_file.empty() || !outcome.summary) return absl::OkStatus();
-  const nlohmann::json json = SummaryJson(*outcome.summary);
+  const auto& summary = node.outcome()->summary;
+  if (flags.summary_file.empty() || (flags.index == 0 && !summary))
+    return absl::OkStatus();
+  nlohmann::json json =
+      summary ? SummaryJson(*summary) : nlohmann::json::object();
+  json["refusals"] = nlohmann::json::object();
+  for (const auto& [code, count] : node.refusals())
+    json["refusals"][NameOf(code)] = count;
   const std::string temporary = absl::StrCat(flags.summary_file, ".tmp");
   PARAPET_RETURN_IF_ERROR(
       WriteWholeFile(disk, temporary, JsonText(json) + "\n"));

@@ -43,7 +43,8 @@ class LoadCrew::Line final : public net::Transport {
   }
   absl::Status Send(net::ConnectionId to, absl::string_view header,
                     Payload payload) override {
-    return crew_->transport_->Send(to, header, std::move(payload));
+    return crew_->transport_->Send(to, header,
+                                   crew_->lent_.Lend(std::move(payload)));
   }
   void Close(net::ConnectionId connection) override {
     crew_->owners_.erase(connection);
@@ -86,6 +87,9 @@ std::unique_ptr<LoadPlayer> LoadCrew::MakePlayer(int index) {
 
 void LoadCrew::Loop() {
   transport_ = MakeCrewTransport(*plan_, pause_ > absl::ZeroDuration());
+  lent_.Add(plan_->values->stored(), transport_.get());
+  for (const auto table : plan_->attacks->stored())
+    lent_.Add(table, transport_.get());
   for (size_t i = 0; i < ids_.size(); ++i)
     players_.push_back(MakePlayer(static_cast<int>(i)));
   std::vector<net::Event> events;
@@ -107,6 +111,7 @@ void LoadCrew::Loop() {
     if (pause_ > absl::ZeroDuration()) absl::SleepFor(pause_);
   }
   players_.clear();
+  lent_ = LoadLent();
   transport_.reset();
 }
 

@@ -22,6 +22,8 @@ constexpr int64_t kEndless = 1'000'000'000;  // rounds, where a duration says
 constexpr double kLearningRate = 1.0 / 1024;
 // Rounds of an epoch: no epoch ends in the middle of a round.
 constexpr int64_t kEpochRounds = 1 << 20;
+// Every poll of shared memory looks at every connection.
+constexpr int kMostOverShm = 256;
 constexpr absl::Duration kLongestSlow = absl::Seconds(2);
 // Of a round: a straggler is late, not missing; but who never pushes is waited
 // for in each of three rounds.
@@ -51,9 +53,9 @@ void AddWho(FlagSet* set, LoadFlags* flags, Texts* texts) {
   set->Text("servers", "N|ADDRESS,...",
             "how many to start here, or the addresses of running ones",
             &texts->servers);
-  set->OneOf("transport", {"ipc", "tcp", "shm"},
-             "to servers that are started here; shm is for some hundreds of "
-             "players",
+  set->OneOf("transport", {"auto", "shm", "ipc", "tcp"},
+             "to servers that are started here: shared memory, or ZeroMQ over "
+             "Unix sockets or TCP; auto is shm for up to 256 players, else ipc",
              &flags->transport);
   set->Count("server_threads", "N", "of servers that are started here",
              &flags->server_threads, {0, 1024});
@@ -187,6 +189,8 @@ absl::Status FinishPlayers(LoadFlags* flags) {
     flags->threads = static_cast<int>(
         std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u));
   flags->threads = std::min(flags->threads, flags->players);
+  if (flags->transport == "auto")
+    flags->transport = flags->players <= kMostOverShm ? "shm" : "ipc";
   return absl::OkStatus();
 }
 

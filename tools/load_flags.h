@@ -24,7 +24,7 @@ struct LoadFlags {
 
   int own_servers = 0;               // to be started; 0: `servers` are there
   std::vector<std::string> servers;  // addresses
-  std::string transport = "ipc";     // of own servers
+  std::string transport = "auto";    // of own servers; never auto once read
   int server_threads = 0;            // likewise
   std::string bin_dir;               // likewise: where parapet-server is
 

@@ -49,11 +49,29 @@ nlohmann::json CodesJson(const std::map<Code, uint64_t>& codes) {
   return json;
 }
 
-std::string CodesText(const std::map<Code, uint64_t>& codes) {
+using Refusals = std::map<std::string, uint64_t>;  // by the code's name
+
+std::string CodesText(const Refusals& codes) {
   std::string text;
   for (const auto& [code, count] : codes)
-    absl::StrAppend(&text, text.empty() ? "" : ", ", NameOf(code), " ", count);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", code, " ", count);
   return text.empty() ? "none" : text;
+}
+
+std::string CodesText(const std::map<Code, uint64_t>& codes) {
+  Refusals named;
+  for (const auto& [code, count] : codes) named[NameOf(code)] = count;
+  return CodesText(named);
+}
+
+// Of all servers that told.
+Refusals ByServers(const LoadReport& report) {
+  Refusals all;
+  for (const LoadServerFacts& facts : report.servers) {
+    for (const auto& [code, count] : facts.refusals.value_or(Refusals()))
+      all[code] += count;
+  }
+  return all;
 }
 
 double PerGib(double cpu_seconds, double gib) {
@@ -81,7 +99,10 @@ nlohmann::json ServersJson(const LoadReport& report) {
           PerGib(facts.cpu_seconds, ServerGib(report, i))},
          {"peak_bytes", facts.peak_bytes},
          {"expected_bytes", LoadServerBytes(report.flags, static_cast<int>(i))},
-         {"exit_code", facts.exit_code}});
+         {"exit_code", facts.exit_code},
+         {"refusals", facts.refusals.has_value()
+                          ? nlohmann::json(*facts.refusals)
+                          : nlohmann::json(nullptr)}});
   }
   return all;
 }
@@ -92,6 +113,8 @@ nlohmann::json SettingsJson(const LoadFlags& flags) {
           {"players", flags.players},
           {"first_worker", flags.first_worker},
           {"servers", job.servers},
+          {"transport",
+           flags.own_servers > 0 ? flags.transport : "of the addresses"},
           {"parameters", flags.parameters},
           {"rule", job.rule},
           {"byzantine", job.byzantine},
@@ -280,9 +303,15 @@ std::string LoadTable(const LoadReport& report) {
       "weights        %d lost, %d repeated, %d torn, %d wrong, of %d "
       "versions\n",
       stats.lost, stats.repeated, stats.torn, stats.wrong, stats.all_rounds);
-  absl::StrAppendFormat(
-      &text, "pushes         %d late, %d duplicate; %d retries; refusals: %s\n",
-      stats.late, stats.duplicate, stats.retries, CodesText(stats.refusals));
+  absl::StrAppendFormat(&text,
+                        "pushes         %d late, %d duplicate; %d retries\n",
+                        stats.late, stats.duplicate, stats.retries);
+  absl::StrAppendFormat(&text, "refusals       seen by players: %s",
+                        CodesText(stats.refusals));
+  if (!report.servers.empty())
+    absl::StrAppendFormat(&text, "; counted by servers: %s",
+                          CodesText(ByServers(report)));
+  absl::StrAppend(&text, "\n");
   if (stats.sent_away > 0)
     absl::StrAppendFormat(&text, "attackers      %d sent away\n",
                           stats.sent_away);

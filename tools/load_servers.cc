@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
+#include "tools/run_summary.h"
 
 namespace parapet {
 namespace {
@@ -49,6 +50,21 @@ int64_t PeakBytesOf(pid_t pid) {
       return kilobytes * 1024;
   }
   return 0;
+}
+
+// What a server wrote of its refusals at its end.
+std::optional<std::map<std::string, uint64_t>> ReadRefusals(
+    const std::string& path) {
+  const absl::StatusOr<nlohmann::json> summary = ReadSummary(path);
+  if (!summary.ok()) return std::nullopt;
+  const auto refusals = summary->find("refusals");
+  if (refusals == summary->end() || !refusals->is_object())
+    return std::nullopt;
+  std::map<std::string, uint64_t> counts;
+  for (const auto& [code, count] : refusals->items()) {
+    if (count.is_number_unsigned()) counts[code] = count.get<uint64_t>();
+  }
+  return counts;
 }
 
 RunFlags MakeRunFlags(const LoadFlags& flags) {
@@ -104,11 +120,17 @@ absl::StatusOr<std::unique_ptr<LoadServers>> LoadServers::Start(
 }
 
 absl::Status LoadServers::StartOne(const RunMember& member) {
-  PARAPET_ASSIGN_OR_RETURN(Process process,
-                           Process::Start(plan_.Command(member)));
+  std::vector<std::string> command = plan_.Command(member);
+  command.push_back(
+      absl::StrCat("--summary_file=", SummaryFile(member.number)));
+  PARAPET_ASSIGN_OR_RETURN(Process process, Process::Start(command));
   servers_.push_back(
       std::make_unique<Server>(Server{std::move(process), {}, {}, {}}));
   return absl::OkStatus();
+}
+
+std::string LoadServers::SummaryFile(int server) const {
+  return absl::StrCat(folder_.path(), "/summary-", server, ".json");
 }
 
 // NotFound as long as a server does not listen.
@@ -197,6 +219,9 @@ void LoadServers::Finish(absl::Duration patience) {
     }
     absl::SleepFor(absl::Milliseconds(2));
   }
+  for (size_t i = 0; i < servers_.size(); ++i)
+    servers_[i]->facts.refusals =
+        ReadRefusals(SummaryFile(static_cast<int>(i)));
 }
 
 std::vector<LoadServerFacts> LoadServers::facts() const {

@@ -2,7 +2,9 @@
 #define PARAPET_TOOLS_LOAD_SERVERS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +18,13 @@
 
 namespace parapet {
 
-// What a server took, as /proc says.
+// What a server took, as /proc says, and what it refused, as it says itself.
 struct LoadServerFacts {
   double cpu_seconds = 0;
   int64_t peak_bytes = 0;  // of resident memory
   int exit_code = -1;      // -1: it runs
+  // By the code's name; none: it has not said.
+  std::optional<std::map<std::string, uint64_t>> refusals;
 };
 
 // The servers of a load test, as processes of their own on this machine. Their
@@ -52,6 +56,7 @@ class LoadServers {
   LoadServers(TempFolder folder, RunPlan plan)
       : folder_(std::move(folder)), plan_(std::move(plan)) {}
   absl::Status StartOne(const RunMember& member);
+  std::string SummaryFile(int server) const;
   absl::Status TryFind(int server);
   absl::Status AwaitListening(int server);
   void Look(Server* server);

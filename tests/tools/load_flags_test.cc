@@ -95,6 +95,13 @@ TEST(LoadFlagsTest, RefusesAttacksThatMakeNoSense) {
   EXPECT_THAT(complaint("nonsense"), HasSubstr("nonsense"));
 }
 
+TEST(LoadFlagsTest, SharedMemoryIsForSomeHundreds) {
+  EXPECT_EQ(Parse({"--workers=256"})->transport, "shm");
+  EXPECT_EQ(Parse({"--workers=257"})->transport, "ipc");
+  EXPECT_EQ(Parse({"--workers=257", "--transport=shm"})->transport, "shm");
+  EXPECT_EQ(Parse({"--workers=2", "--transport=ipc"})->transport, "ipc");
+}
+
 TEST(LoadFlagsTest, RoundsEndSoonWhereAttackersNeverPush) {
   const auto deadline = [](const std::string& attack) {
     return Parse({"--servers=2", "--workers=4", "--attackers=1",
