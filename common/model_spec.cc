@@ -4,17 +4,22 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/data_spec.h"
 #include "common/idx.h"
 #include "common/status_macros.h"
+#include "common/tensor_specs.h"
 
 namespace parapet {
 namespace {
 
 constexpr int64_t kMaxWidth = int64_t{1}
                               << 24;  // of an input's dimension and of a layer
+constexpr double kMaxSkew = 10;
 constexpr int64_t kKernel = 3;
 constexpr int64_t kConvChannels[] = {16, 32};
 constexpr int64_t kConvHidden = 128;
@@ -64,6 +69,25 @@ absl::Status AddConvolutions(const InputShape& input,
   return absl::OkStatus();
 }
 
+// "N,TENSORS,SKEW,SEED".
+absl::StatusOr<std::vector<TensorSpec>> ParseSkewed(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  int64_t elements = 0, tensors = 0;
+  double skew = 0;
+  uint64_t seed = 0;
+  if (parts.size() != 4 || !absl::SimpleAtoi(parts[0], &elements) ||
+      !absl::SimpleAtoi(parts[1], &tensors) ||
+      !absl::SimpleAtod(parts[2], &skew) || !absl::SimpleAtoi(parts[3], &seed))
+    return absl::InvalidArgumentError("zipf takes N,TENSORS,SKEW,SEED");
+  if (elements > Layout::kMaxElements || tensors < 1 ||
+      tensors > Layout::kMaxTensors || tensors > elements || !(skew >= 0) ||
+      skew > kMaxSkew)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "zipf takes 1 to ", Layout::kMaxTensors,
+        " tensors, not more than elements, and a skew of 0 to ", kMaxSkew));
+  return SkewedTensors(elements, tensors, skew, seed);
+}
+
 absl::Status CheckInput(const InputShape& input) {
   int64_t features = 1;
   for (int64_t dimension : {input.channels, input.height, input.width}) {
@@ -100,9 +124,14 @@ absl::StatusOr<std::vector<TensorSpec>> ModelTensors(absl::string_view spec,
     if (count.size() != 1)
       return absl::InvalidArgumentError("flat:N takes one number");
     specs.push_back({"flat", count, {}});
+  } else if (absl::ConsumePrefix(&spec, "layout:")) {
+    return ReadTensorSpecs(std::string(spec));
+  } else if (absl::ConsumePrefix(&spec, "zipf:")) {
+    return ParseSkewed(spec);
   } else {
     return absl::InvalidArgumentError(
-        "is none of softmax, mlp:H1,H2,..., cnn:small and flat:N");
+        "is none of softmax, mlp:H1,H2,..., cnn:small, flat:N, layout:FILE and "
+        "zipf:N,TENSORS,SKEW,SEED");
   }
   return specs;
 }
@@ -135,6 +164,11 @@ absl::StatusOr<Layout> ModelLayout(const std::string& spec,
   if (layout.ok()) return layout;
   return absl::InvalidArgumentError(absl::StrCat(
       "model '", spec.substr(0, 200), "': ", layout.status().message()));
+}
+
+bool HasLayers(const std::string& spec) {
+  return !absl::StartsWith(spec, "flat:") &&
+         !absl::StartsWith(spec, "layout:") && !absl::StartsWith(spec, "zipf:");
 }
 
 absl::StatusOr<DataFacts> DescribeData(const std::string& spec) {

@@ -24,11 +24,17 @@ struct InputShape {
 // 1, 2x2 pools). Tensors are named and shaped as in PyTorch: fc1.weight [out,
 // in], fc1.bias, conv1.weight [out, in, 3, 3], ...; "softmax" has one layer,
 // fc1. Initial values are PyTorch's defaults for Linear and Conv2d: uniform
-// within 1 / sqrt(fan_in), weights and biases. "flat:N" is one tensor of N
-// zeros, whatever the data: servers keep it for `parapet load`, no worker
-// trains it. InvalidArgument in words otherwise.
+// within 1 / sqrt(fan_in), weights and biases.
+//
+// Others are zeros that servers keep for `parapet load`, whatever the data, and
+// no worker trains: "flat:N", one tensor of N; "layout:FILE", the tensors of a
+// file, and "zipf:N,TENSORS,SKEW,SEED", N in tensors of skewed sizes
+// (common/tensor_specs.h). InvalidArgument in words otherwise.
 absl::StatusOr<Layout> ModelLayout(const std::string& spec,
                                    const InputShape& input);
+
+// Whether a model of this name has layers, which can be trained.
+bool HasLayers(const std::string& spec);
 
 struct DataFacts {
   InputShape shape;

@@ -137,10 +137,10 @@ void ServerNode::RefuseLink(net::ConnectionId connection, Code code,
 
 void ServerNode::Violation(net::ConnectionId connection, Code code,
                            const std::string& words) {
-  ++refusals_[code];
   auto it = links_.find(connection);
   if (it == links_.end() || it->second.session == 0)
     return RefuseLink(connection, code, words);
+  ++refusals_[code];
   const Link link = it->second;
   Log(true,
       absl::StrCat(NameOf(link.peer), ": ", words, " (", NameOf(code), ")"));

@@ -1,6 +1,7 @@
 #include "tools/load_flags.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/strip.h"
 #include "common/flag_checks.h"
 #include "common/flag_set.h"
+#include "common/layout.h"
+#include "common/model_spec.h"
 #include "common/status_macros.h"
 #include "server/rule_check.h"
 #include "tools/load_attendance.h"
@@ -32,6 +35,9 @@ constexpr absl::Duration kShortDeadline = absl::Seconds(5);
 
 struct Texts {
   std::string servers = "1";
+  std::string layout;
+  int64_t tensors = 1;
+  double skew = 1;
   std::string wire = "float32";
   std::string check = "sampled";
   bool help = false;
@@ -79,6 +85,20 @@ void AddWhat(FlagSet* set, LoadFlags* flags, Texts* texts) {
   set->Group("What");
   set->Count("parameters", "N", "of the model", &flags->parameters,
              {1, int64_t{1} << 36});
+  set->Text("layout", "FILE",
+            "with its tensors, instead of --parameters: JSON "
+            "[{\"name\": \"a\", \"shape\": [2, 3]}, ...], or a .safetensors "
+            "file; an absolute path that servers see, too",
+            &texts->layout);
+  set->Count("tensors", "N", "that the parameters lie in", &texts->tensors,
+             {1, Layout::kMaxTensors});
+  set->Real("skew", "S",
+            "of their sizes, which go down as rank^-S; 0: all alike",
+            &texts->skew, {0, 10});
+  set->Duration("backward",
+                "in which gradients come, tensor by tensor from the last, each "
+                "in proportion to its size",
+                &flags->backward, true);
   set->Count("rounds", "N", "to measure", &flags->rounds, {1, kEndless});
   set->Duration("duration", "to measure, instead of --rounds",
                 &flags->duration);
@@ -125,7 +145,7 @@ void AddTrouble(FlagSet* set, LoadFlags* flags) {
   set->Duration("round_deadline",
                 "a round goes on without who has not pushed by then; 0: 10 "
                 "minutes, or 5 seconds where attackers never do",
-                &flags->common.patience.round_deadline);
+                &flags->common.patience.round_deadline, true);
 }
 
 void AddReport(FlagSet* set, LoadFlags* flags, bool* help) {
@@ -217,6 +237,28 @@ absl::Status FinishAttack(LoadFlags* flags) {
   return absl::OkStatus();
 }
 
+// The model, and how many parameters it has.
+absl::Status FinishModel(const FlagSet& set, const Texts& texts,
+                         LoadFlags* flags) {
+  JobConfig& job = flags->common.job;
+  if (texts.layout.empty()) {
+    job.model = absl::StrCat("flat:", flags->parameters);
+    if (texts.tensors > 1)
+      job.model = absl::StrCat("zipf:", flags->parameters, ",", texts.tensors,
+                               ",", texts.skew, ",", job.seed);
+  } else {
+    for (const char* name : {"parameters", "tensors", "skew"}) {
+      if (!set.Origin(name).empty())
+        return Refuse("--layout and --", name, " contradict each other");
+    }
+    job.model = absl::StrCat(
+        "layout:", std::filesystem::absolute(texts.layout).string());
+  }
+  PARAPET_ASSIGN_OR_RETURN(const Layout layout, ModelLayout(job.model, {}));
+  flags->parameters = layout.elements();
+  return absl::OkStatus();
+}
+
 absl::Status FinishJob(const FlagSet& set, const std::string& wire,
                        LoadFlags* flags) {
   CommonFlags& common = flags->common;
@@ -225,7 +267,6 @@ absl::Status FinishJob(const FlagSet& set, const std::string& wire,
              : wire == "float16" ? DType::kFloat16
                                  : DType::kFloat32;
   job.evaluators = 0;
-  job.model = absl::StrCat("flat:", flags->parameters);
   job.data = "synthetic:1,2,5";
   job.batch = 1;
   job.train_samples = job.workers * kEpochRounds;
@@ -243,6 +284,7 @@ absl::Status Finish(const FlagSet& set, const Texts& texts, LoadFlags* flags) {
   flags->check = texts.check == "full"   ? LoadCheck::kFull
                  : texts.check == "none" ? LoadCheck::kNone
                                          : LoadCheck::kSampled;
+  PARAPET_RETURN_IF_ERROR(FinishModel(set, texts, flags));
   PARAPET_RETURN_IF_ERROR(FinishJob(set, texts.wire, flags));
   return FinishAttack(flags);
 }

@@ -16,10 +16,11 @@ namespace parapet {
 
 // What `parapet load` is asked to do.
 struct LoadFlags {
-  // The job that players join: its model is "flat:N", its optimizer sgd. rounds
-  // counts the warm-up; with a duration it is more than will be reached.
+  // The job that players join: its model is "flat:N", "zipf:..." or
+  // "layout:FILE", its optimizer sgd. rounds counts the warm-up; with a duration
+  // it is more than will be reached.
   CommonFlags common;
-  int64_t parameters = 1 << 20;
+  int64_t parameters = 1 << 20;  // of the model
   AttackPlan attack;
 
   int own_servers = 0;               // to be started; 0: `servers` are there
@@ -40,6 +41,9 @@ struct LoadFlags {
   int64_t rounds = 0;       // that are; 0: `duration`
   absl::Duration duration;  // of the measured part; 0: `rounds`
   double rate = 0;          // rounds a second; 0: as fast as it goes
+  // In which a player's gradients come, tensor by tensor from the layout's end,
+  // each in proportion to its size.
+  absl::Duration backward;
 
   LoadDelay stragglers, slow_readers;
   double malformed = 0;  // messages a second

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/model_spec.h"
 #include "common/process_setup.h"
 #include "common/rng.h"
 #include "common/status_macros.h"
@@ -32,6 +33,20 @@ SessionConfig MakeSessionConfig(const LoadPlan& plan, int id) {
   return config;
 }
 
+// By chunk: how much of the backward pass is over when the last of its
+// gradients comes. A tensor's gradients come together, at its end.
+std::vector<double> ReadyParts(const Layout& layout, const ShardMap& map) {
+  std::vector<double> parts;
+  const auto all = static_cast<double>(layout.elements());
+  for (int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
+    const auto tensor =
+        static_cast<size_t>(layout.TensorAt(map.ChunkRange(chunk).begin));
+    parts.push_back(
+        1 - static_cast<double>(layout.tensors()[tensor].offset) / all);
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::optional<absl::Time> LoadSchedule::DueAt(uint64_t round, absl::Time now) {
@@ -47,7 +62,7 @@ std::optional<absl::Time> LoadSchedule::DueAt(uint64_t round, absl::Time now) {
 absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags) {
   const JobConfig& job = flags.common.job;
   PARAPET_ASSIGN_OR_RETURN(Layout layout,
-                           Layout::Create({{"flat", {flags.parameters}, {}}}));
+                           ModelLayout(job.model, {}));
   PARAPET_ASSIGN_OR_RETURN(
       const ShardMap map,
       ShardMap::Create(flags.parameters, job.servers, job.chunk, job.leaf));
@@ -55,6 +70,7 @@ absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags) {
   plan->flags = flags;
   plan->layout = std::move(layout);
   plan->map = map;
+  plan->ready = ReadyParts(plan->layout, map);
   plan->servers = flags.servers;
   plan->device = MakeCpuDevice();
   const Device& device = *plan->device;
@@ -92,19 +108,24 @@ LoadPlayer::LoadPlayer(LoadPlan* plan, int id, net::Transport* transport,
 void LoadPlayer::Handle(net::Event event, absl::Time now) {
   now_ = now;
   core_.Handle(std::move(event), now);
-  if (start_at_ <= now) Push(now);
+  Go(now);
 }
 
 void LoadPlayer::Tick(absl::Time now) {
   now_ = now;
   if (finished_) return;
   core_.Tick(now);
+  Go(now);
+}
+
+void LoadPlayer::Go(absl::Time now) {
   if (start_at_ <= now) Push(now);
+  PushReady(now);
 }
 
 absl::Time LoadPlayer::NextDeadline() const {
   if (finished_) return absl::InfiniteFuture();
-  return std::min(core_.NextDeadline(), start_at_);
+  return std::min({core_.NextDeadline(), start_at_, NextChunkAt()});
 }
 
 void LoadPlayer::AskToStop(absl::Time now) {
@@ -141,27 +162,42 @@ absl::Time LoadPlayer::StartOf(uint64_t round) {
   return std::max(due_, whole_at_) + StraggleOf(round);
 }
 
+// Begins a round.
 void LoadPlayer::Push(absl::Time now) {
   start_at_ = absl::InfiniteFuture();
   if (!MayPush()) return;
   pushed_ = version_;
   push_began_ = now;
-  std::fill(pushed_at_.begin(), pushed_at_.end(), now);
+  left_ = plan_->map.chunks();
   plan_->attendance->NotePush(id_, version_);
-  for (int64_t chunk = plan_->map.chunks() - 1; chunk >= 0; --chunk)
-    PushChunk(chunk, now);
+  PushReady(now);
+}
+
+absl::Time LoadPlayer::NextChunkAt() const {
+  if (left_ == 0) return absl::InfiniteFuture();
+  return push_began_ + plan_->flags.backward *
+                           plan_->ready[static_cast<size_t>(left_ - 1)];
+}
+
+// The chunks whose gradients are there, from the highest on.
+void LoadPlayer::PushReady(absl::Time now) {
+  if (left_ == 0 || finished_) return;
+  for (; NextChunkAt() <= now; --left_) PushChunk(left_ - 1, now);
+  if (left_ > 0) return;
   if (attacks_) PushOtherwise(now);
-  if (attacks_ && plan_->flags.attack.attack.kind == AttackKind::kSilent) return;
-  core_.TellLead(RoundDoneMessage{version_, 0, 0, 1, {}}, now);
-  core_.SetPhase(version_ + 1, Phase::kWait, now);
+  if (attacks_ && plan_->flags.attack.attack.kind == AttackKind::kSilent)
+    return;
+  core_.TellLead(RoundDoneMessage{*pushed_, 0, 0, 1, {}}, now);
+  core_.SetPhase(*pushed_ + 1, Phase::kWait, now);
 }
 
 void LoadPlayer::PushChunk(int64_t chunk, absl::Time now) {
+  pushed_at_[static_cast<size_t>(chunk)] = now;
   if (attacks_ && !plan_->attacks->Pushes(chunk)) return;
-  Payload data = attacks_ ? plan_->attacks->Push(id_, version_, chunk)
-                          : plan_->values->Push(id_, version_,
+  Payload data = attacks_ ? plan_->attacks->Push(id_, *pushed_, chunk)
+                          : plan_->values->Push(id_, *pushed_,
                                                 plan_->map.ChunkRange(chunk));
-  core_.ChunkReady(version_, chunk, 1, std::move(data), now);
+  core_.ChunkReady(*pushed_, chunk, 1, std::move(data), now);
 }
 
 // Attacks that are conduct: sent beside what the session sends.
@@ -177,15 +213,15 @@ void LoadPlayer::PushOtherwise(absl::Time now) {
   };
   for (int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
     if (kind == AttackKind::kEquivocate) {
-      push(version_, chunk, plan_->attacks->Opposite(id_, version_, chunk));
-    } else if (kind == AttackKind::kReplay && version_ > 0) {
-      push(version_ - 1, chunk, plan_->attacks->Push(id_, version_, chunk));
+      push(*pushed_, chunk, plan_->attacks->Opposite(id_, *pushed_, chunk));
+    } else if (kind == AttackKind::kReplay && *pushed_ > 0) {
+      push(*pushed_ - 1, chunk, plan_->attacks->Push(id_, *pushed_, chunk));
     }
     // Of each round what belongs to it, so that it is known whatever is kept.
     for (uint64_t ahead = 1;
          kind == AttackKind::kFlood && ahead <= kFloodRounds; ++ahead)
-      push(version_ + ahead, chunk,
-           plan_->attacks->Push(id_, version_ + ahead, chunk));
+      push(*pushed_ + ahead, chunk,
+           plan_->attacks->Push(id_, *pushed_ + ahead, chunk));
   }
 }
 
@@ -214,6 +250,8 @@ void LoadPlayer::OnVersion(uint64_t version) {
   whole_ = false;
   present_ = 0;
   hash_ = 0;
+  // A round that is over is not pushed to its end.
+  if (pushed_.has_value() && version > *pushed_ + 1) left_ = 0;
   start_at_ = absl::InfiniteFuture();
 }
 

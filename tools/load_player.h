@@ -43,6 +43,7 @@ struct LoadPlan {
   LoadFlags flags;
   Layout layout;
   ShardMap map;
+  std::vector<double> ready;  // by chunk: at which part of --backward
   std::vector<std::string> servers;
   std::unique_ptr<Device> device;
   std::unique_ptr<LoadValues> values;
@@ -88,6 +89,10 @@ class LoadPlayer final : public ClientObserver {
   bool MayPush() const;
   absl::Time StartOf(uint64_t round);
   void Push(absl::Time now);
+  // What is due of a round that has begun.
+  void Go(absl::Time now);
+  absl::Time NextChunkAt() const;
+  void PushReady(absl::Time now);
   void PushChunk(int64_t chunk, absl::Time now);
   void PushOtherwise(absl::Time now);
   void NoteWhole();
@@ -117,7 +122,8 @@ class LoadPlayer final : public ClientObserver {
   // The round that was pushed last.
   std::optional<uint64_t> pushed_;
   absl::Time due_, push_began_;
-  std::vector<absl::Time> pushed_at_;             // by chunk
+  int64_t left_ = 0;                   // chunks of it that are not pushed yet
+  std::vector<absl::Time> pushed_at_;  // by chunk
   absl::Time start_at_ = absl::InfiniteFuture();  // of the next
 };
 

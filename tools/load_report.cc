@@ -89,6 +89,16 @@ double ServerGib(const LoadReport& report, size_t index) {
          static_cast<double>(map->elements());
 }
 
+// Null over shared memory, which the formula leaves out.
+nlohmann::json ExpectedBytes(const LoadFlags& flags, size_t index) {
+  if (flags.transport == "shm") return nullptr;
+  return LoadServerBytes(flags, static_cast<int>(index));
+}
+
+std::string Mib(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / kMib);
+}
+
 nlohmann::json ServersJson(const LoadReport& report) {
   nlohmann::json all = nlohmann::json::array();
   for (size_t i = 0; i < report.servers.size(); ++i) {
@@ -98,7 +108,8 @@ nlohmann::json ServersJson(const LoadReport& report) {
          {"cpu_seconds_per_gib",
           PerGib(facts.cpu_seconds, ServerGib(report, i))},
          {"peak_bytes", facts.peak_bytes},
-         {"expected_bytes", LoadServerBytes(report.flags, static_cast<int>(i))},
+         {"shared_bytes", facts.shared_bytes},
+         {"expected_bytes", ExpectedBytes(report.flags, i)},
          {"exit_code", facts.exit_code},
          {"refusals", facts.refusals.has_value()
                           ? nlohmann::json(*facts.refusals)
@@ -147,12 +158,13 @@ void AppendProcesses(const LoadReport& report, std::string* text) {
   for (size_t i = 0; i < report.servers.size(); ++i) {
     const LoadServerFacts& facts = report.servers[i];
     absl::StrAppendFormat(
-        text, "server %-7d %8.3f CPU s/GiB, peak %.1f MiB (by formula %.1f)\n",
-        i, PerGib(facts.cpu_seconds, ServerGib(report, i)),
-        static_cast<double>(facts.peak_bytes) / kMib,
-        static_cast<double>(
-            LoadServerBytes(report.flags, static_cast<int>(i))) /
-            kMib);
+        text, "server %-7d %8.3f CPU s/GiB, peak %s (%s)\n", i,
+        PerGib(facts.cpu_seconds, ServerGib(report, i)), Mib(facts.peak_bytes),
+        report.flags.transport == "shm"
+            ? absl::StrCat(Mib(facts.shared_bytes), " of it shared")
+            : absl::StrCat("by formula ",
+                           Mib(LoadServerBytes(report.flags,
+                                               static_cast<int>(i)))));
   }
 }
 

@@ -41,11 +41,11 @@ double CpuSecondsOf(pid_t pid) {
          static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-int64_t PeakBytesOf(pid_t pid) {
-  const std::string text = ReadAll(absl::StrCat("/proc/", pid, "/status"));
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+// A line of /proc/PID/status, "VmHWM:   1234 kB".
+int64_t BytesIn(const std::string& status, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
     int64_t kilobytes = 0;
-    if (absl::ConsumePrefix(&line, "VmHWM:") &&
+    if (absl::ConsumePrefix(&line, name) && absl::ConsumePrefix(&line, ":") &&
         absl::ConsumeSuffix(&line, " kB") && absl::SimpleAtoi(line, &kilobytes))
       return kilobytes * 1024;
   }
@@ -182,7 +182,11 @@ void LoadServers::Look(Server* server) {
   LoadServerFacts& facts = server->facts;
   // A process that has ended still says what it took until it is reaped, but
   // not its memory.
-  facts.peak_bytes = std::max(facts.peak_bytes, PeakBytesOf(process.pid()));
+  const std::string status =
+      ReadAll(absl::StrCat("/proc/", process.pid(), "/status"));
+  facts.peak_bytes = std::max(facts.peak_bytes, BytesIn(status, "VmHWM"));
+  facts.shared_bytes =
+      std::max(facts.shared_bytes, BytesIn(status, "RssShmem"));
   facts.cpu_seconds = std::max(facts.cpu_seconds, CpuSecondsOf(process.pid()));
   if (const std::optional<int> code = process.Poll()) facts.exit_code = *code;
 }

@@ -22,7 +22,10 @@ namespace parapet {
 struct LoadServerFacts {
   double cpu_seconds = 0;
   int64_t peak_bytes = 0;  // of resident memory
-  int exit_code = -1;      // -1: it runs
+  // Of it, the most that was seen to be shared with other processes: a page
+  // counts once for each player in whose memory the server has it mapped.
+  int64_t shared_bytes = 0;
+  int exit_code = -1;  // -1: it runs
   // By the code's name; none: it has not said.
   std::optional<std::map<std::string, uint64_t>> refusals;
 };

@@ -42,7 +42,7 @@ std::vector<std::unique_ptr<Layer>> MakeLayers(const Layout& layout,
 absl::StatusOr<std::unique_ptr<Network>> MakeNetwork(
     const std::string& spec, const InputShape& input,
     const ComputeConfig& compute) {
-  if (absl::StartsWith(spec, "flat:")) {
+  if (!HasLayers(spec)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model '", spec,
         "' has no layers to train: it is for the players of `parapet load`"));

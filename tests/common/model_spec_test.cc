@@ -90,6 +90,21 @@ TEST(ModelLayoutTest, FlatIsOneTensorOfZeros) {
   EXPECT_THAT(Complaint("flat:0", kFashion), HasSubstr("whole number"));
 }
 
+TEST(ModelLayoutTest, OthersForLoadTestsHaveNoLayers) {
+  const auto skewed = ModelLayout("zipf:1000,7,1.5,3", kFashion);
+  ASSERT_TRUE(skewed.ok()) << skewed.status();
+  EXPECT_EQ(skewed->elements(), 1000);
+  EXPECT_EQ(skewed->tensors().size(), 7u);
+  EXPECT_THAT(Complaint("zipf:1000", kFashion), HasSubstr("SEED"));
+  EXPECT_THAT(Complaint("zipf:5,6,1,1", kFashion), HasSubstr("not more than"));
+  EXPECT_THAT(Complaint("zipf:5,5,nan,1", kFashion), HasSubstr("skew"));
+  EXPECT_THAT(Complaint("layout:/nowhere/at-all.json", kFashion),
+              HasSubstr("at-all.json"));
+  for (const char* spec : {"flat:3", "zipf:1000,7,1.5,3", "layout:x"})
+    EXPECT_FALSE(HasLayers(spec)) << spec;
+  EXPECT_TRUE(HasLayers("mlp:3"));
+}
+
 TEST(ModelLayoutTest, RefusesInWords) {
   for (const char* spec :
        {"", "mlp", "cnn", "cnn:large", "softmax:3", "resnet"}) {

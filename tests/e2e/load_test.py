@@ -45,6 +45,24 @@ class LoadTest(cluster.ClusterTest):
             svg = xml.dom.minidom.parse(str(plot)).documentElement
             self.assertEqual(len(svg.getElementsByTagName("polyline")), 4)
 
+    def test_shared_memory_is_the_default_of_own_servers(self):
+        report = self.report("--servers=2", "--workers=3", *SIZE, "--rounds=20")
+        self.assertEqual(report["settings"]["transport"], "shm")
+        self.assertGreater(report["servers"][0]["shared_bytes"], 0)
+
+    def test_tensors_of_a_file_or_of_skewed_sizes(self):
+        tensors = [{"name": "head", "shape": [300, 200]}, {"name": "bias", "shape": [17]}, {"name": "body", "shape": [70000]}]
+        layout = self.folder / "layout.json"
+        layout.write_text(json.dumps(tensors))
+        for flags in ((f"--layout={layout}",), ("--parameters=130017", "--tensors=40", "--skew=1.5")):
+            report = self.report(
+                "--servers=2", "--workers=3", *flags, "--chunk=16Ki", "--rounds=15", "--check=full", "--backward=4ms"
+            )  # fmt: skip
+            self.assert_clean(report)
+            self.assertEqual(report["settings"]["parameters"], 130017)
+            # The last tensor of the pass is there at its end.
+            self.assertGreater(report["latency_ms"]["last_weights"]["p50"], 4)
+
     def test_narrow_wires(self):
         for wire in ("bfloat16", "float16"):
             self.assert_clean(
@@ -75,6 +93,24 @@ class LoadTest(cluster.ClusterTest):
             if attack == "equivocate":
                 self.assertGreater(report["checks"]["refusals"]["equivocation"], 0)
 
+    def test_the_sum_is_known_whatever_attackers_do(self):
+        for attack in ("scale", "alie", "nan", "label_flip", "equivocate", "replay", "flood"):
+            report = self.report(
+                "--servers=2", "--workers=6", *SIZE, "--rounds=15", "--check=full", "--attackers=2", f"--attack={attack}"
+            )  # fmt: skip
+            self.assert_clean(report, repeats=True)
+            self.assertEqual(report["rounds"], 15)
+
+    def test_rounds_go_on_without_who_never_pushes(self):
+        for attack in ("silent", "partial"):
+            report = self.report(
+                "--servers=2", "--workers=6", *SIZE, "--rounds=15", "--check=full", "--attackers=2", f"--attack={attack}",
+                "--round_deadline=1s",
+            )  # fmt: skip
+            self.assert_clean(report)
+            self.assertEqual(report["rounds"], 15)
+            self.assertEqual(report["checks"]["attackers_sent_away"], 2)
+
     def test_malformed_traffic_hurts_nobody(self):
         report = self.report("--servers=2", "--workers=8", *SIZE, "--duration=2s", "--malformed=100")
         self.assert_clean(report)
@@ -84,11 +120,15 @@ class LoadTest(cluster.ClusterTest):
         # Those of the last moment may have had none yet.
         self.assertGreater(answered, malformed["sent"] * 0.8)
         self.assertEqual(report["checks"]["refusals"], {})
+        # Servers count what they refused, and so at least what the senders were told.
+        for code, count in malformed["refused"].items():
+            self.assertGreaterEqual(sum(server["refusals"].get(code, 0) for server in report["servers"]), count, code)
 
     def test_slow_readers_and_stragglers(self):
         report = self.report(
-            "--servers=2", "--workers=8", *SIZE, "--rounds=20", "--slow_readers=0.25,10ms", "--stragglers=0.25,10ms"
-        )
+            "--servers=2", "--workers=8", *SIZE, "--rounds=20", "--slow_readers=0.25,10ms",
+            "--stragglers=0.25,10ms,lognormal",
+        )  # fmt: skip
         self.assert_clean(report)
         self.assertGreater(report["latency_ms"]["round"]["p50"], 5)
 
@@ -154,7 +194,7 @@ class LoadTest(cluster.ClusterTest):
         self.assertIn("below --min_goodput=1000", broken.err)
 
     def test_refused_in_words(self):
-        self.assertIn("no labels", self.load("--workers=4", "--attackers=1", "--attack=label_flip", code=2).err)
+        self.assertIn("two servers", self.load("--workers=4", "--attackers=1", "--attack=partial", code=2).err)
         self.assertIn("--players=N", self.load("--workers=3000", code=2).err)
 
 

@@ -1,5 +1,6 @@
 #include "tools/load_flags.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,20 @@ TEST(LoadFlagsTest, RefusesAttacksThatMakeNoSense) {
         {"--servers=2", "--workers=4", "--attackers=1", "--attack=" + attack});
   };
   EXPECT_THAT(complaint("nonsense"), HasSubstr("nonsense"));
+}
+
+TEST(LoadFlagsTest, ALayoutSaysHowManyParametersThereAre) {
+  const std::string path = ::testing::TempDir() + "/load_flags_layout.json";
+  std::ofstream(path) << R"([{"name": "a", "shape": [100, 7]}])";
+  EXPECT_EQ(Parse({"--layout=" + path})->parameters, 700);
+  EXPECT_EQ(Parse({"--layout=" + path})->common.job.model, "layout:" + path);
+  EXPECT_THAT(Complaint({"--layout=" + path, "--parameters=5"}),
+              HasSubstr("contradict"));
+  EXPECT_THAT(Complaint({"--layout=" + path, "--skew=2"}),
+              HasSubstr("contradict"));
+  EXPECT_EQ(Parse({"--parameters=1000", "--tensors=10", "--skew=2"})
+                ->common.job.model,
+            "zipf:1000,10,2,1");
 }
 
 TEST(LoadFlagsTest, SharedMemoryIsForSomeHundreds) {

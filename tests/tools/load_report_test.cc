@@ -34,7 +34,7 @@ LoadReport MakeReport() {
   stats.all_rounds = 220;
   stats.pushed_bytes = stats.received_bytes = uint64_t{1} << 30;
   report.player_cpu_seconds = 3;
-  report.servers = {{1.5, 100 << 20, 0, {}}};
+  report.servers = {{1.5, 100 << 20, 30 << 20, 0, {}}};
   return report;
 }
 
