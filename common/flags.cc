@@ -263,7 +263,8 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
   DeviceFlag(set, "server_device",
              "where a server's shard is; auto: on a GPU if there is one",
              &all->server.device);
-  set->Text("summary_file", "FILE", "gets the lead's summary as JSON; of others what they refused",
+  set->Text("summary_file", "FILE",
+            "gets the lead's summary as JSON; of others what they refused",
             &all->server.summary_file);
   AddSecret(set, &all->server.rule_secret);
   set->Text("audit", "FILE", "gets a line of JSON for each round; of the lead",

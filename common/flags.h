@@ -57,9 +57,8 @@ struct ServerFlags : CommonFlags {
   std::optional<uint64_t> rule_secret;
   std::string audit;  // of the lead: gets a line for each round; empty: none
   int64_t audit_bytes = int64_t{64} << 20;  // of that file before a new one
-  std::string
-      summary_file;  // gets what this server refused, by code, and of the lead
-                     // the job's summary, as JSON; empty: none
+  std::string summary_file;  // gets what this server refused, by code, and of
+                             // the lead the job's summary, as JSON; empty: none
 };
 
 struct WorkerFlags : CommonFlags {

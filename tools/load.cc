@@ -30,6 +30,8 @@ namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 constexpr absl::Duration kSecond = absl::Seconds(1);
+// Of what the players found out: that copies histograms.
+constexpr absl::Duration kStatsEvery = absl::Milliseconds(100);
 // For players that were told to stop, and then for servers.
 constexpr absl::Duration kEndPatience = absl::Seconds(30);
 constexpr uint64_t kSlow = 0x736c6f77;
@@ -82,7 +84,7 @@ class LoadTest {
   absl::Time give_up_ = absl::InfiniteFuture();
   std::string trouble_;
   LoadStats shown_;
-  absl::Time shown_at_;
+  absl::Time shown_at_, looked_at_;
 };
 
 absl::Status LoadTest::Begin() {
@@ -122,9 +124,8 @@ void LoadTest::StartCrews() {
           plan_.get(), std::move(ids), absl::ZeroDuration(), logger_.get()));
   }
   if (!slow.empty())
-    crews_.push_back(std::make_unique<LoadCrew>(plan_.get(), std::move(slow),
-                                                flags_.slow_readers.mean,
-                                                logger_.get()));
+    crews_.push_back(std::make_unique<LoadCrew>(
+        plan_.get(), std::move(slow), flags_.slow_readers.mean, logger_.get()));
 }
 
 LoadStats LoadTest::Stats() const {
@@ -180,6 +181,8 @@ void LoadTest::Look() {
   const bool timed = flags_.duration > absl::ZeroDuration() && !stopping_;
   const bool shows = terminal_ && clock_.Now() >= shown_at_ + kSecond;
   if (!timed && !shows) return;
+  if (clock_.Now() < looked_at_ + kStatsEvery) return;
+  looked_at_ = clock_.Now();
   const LoadStats stats = Stats();
   if (timed) LookAtTime(stats);
   if (!shows) return;

@@ -25,9 +25,10 @@ struct LoadTurnout {
 // Who may have taken part in a round, as far as players can know: the lease
 // says who is a member, each player of this process tells when it pushes, and
 // an attack says whose chunks cannot have come. Honest workers of other
-// processes are taken to have pushed. What is left open, servers decide: whether
-// an attacker was in time or was sent away, and whether the last to push were
-// too late for a deadline. So a chunk has several candidates. Thread-safe.
+// processes are taken to have pushed. What is left open, servers decide:
+// whether an attacker was in time or was sent away, and whether the last to
+// push were too late for a deadline. So a chunk has several candidates.
+// Thread-safe.
 class LoadAttendance {
  public:
   // Up to so many attackers are taken to be in or out each by itself, more only

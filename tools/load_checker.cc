@@ -144,7 +144,8 @@ LoadChecker::Result LoadChecker::Check(uint64_t version, int64_t index,
   if (config_.values && chunk.versions.count(version) == 0) return result;
   Version& known = chunk.versions[version];
   if (known.hash == result.hash) return result;
-  if (config_.values) result.verdict = Compare(index, chunk, known.weights, data);
+  if (config_.values)
+    result.verdict = Compare(index, chunk, known.weights, data);
   // Right where it was looked at, but not what another player got.
   if (result.verdict == Verdict::kRight && known.hash.has_value())
     result.verdict = Verdict::kTorn;

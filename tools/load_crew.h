@@ -52,7 +52,7 @@ class LoadCrew {
   // Of the thread.
   SteadyClock clock_;
   std::unique_ptr<net::Transport> transport_;
-  LoadLent lent_;  // of the transport
+  LoadLent lent_;                                          // of the transport
   absl::flat_hash_map<net::ConnectionId, size_t> owners_;  // player's index
   std::vector<std::unique_ptr<Line>> lines_;
   std::vector<std::unique_ptr<LoadPlayer>> players_;

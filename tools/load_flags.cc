@@ -132,8 +132,8 @@ void AddTrouble(FlagSet* set, LoadFlags* flags) {
            "exponential if not said, constant, uniform, lognormal, pareto",
            absl::Minutes(1), true, &flags->stragglers);
   AddDelay(set, "slow_readers",
-           "players that wait so long before they read again", kLongestSlow, false,
-           &flags->slow_readers);
+           "players that wait so long before they read again", kLongestSlow,
+           false, &flags->slow_readers);
   set->Real("malformed", "X",
             "mutated messages a second, on connections of their own",
             &flags->malformed, {0, 10000});
@@ -232,8 +232,8 @@ absl::Status FinishAttack(LoadFlags* flags) {
   PARAPET_ASSIGN_OR_RETURN(flags->attack, MakeAttackPlan(flags->common));
   absl::Duration& deadline = flags->common.patience.round_deadline;
   if (deadline > absl::ZeroDuration()) return absl::OkStatus();
-  deadline = NeverComplete(flags->attack.attack.kind) ? kShortDeadline
-                                                      : kLongDeadline;
+  deadline =
+      NeverComplete(flags->attack.attack.kind) ? kShortDeadline : kLongDeadline;
   return absl::OkStatus();
 }
 
@@ -251,8 +251,8 @@ absl::Status FinishModel(const FlagSet& set, const Texts& texts,
       if (!set.Origin(name).empty())
         return Refuse("--layout and --", name, " contradict each other");
     }
-    job.model = absl::StrCat(
-        "layout:", std::filesystem::absolute(texts.layout).string());
+    job.model = absl::StrCat("layout:",
+                             std::filesystem::absolute(texts.layout).string());
   }
   PARAPET_ASSIGN_OR_RETURN(const Layout layout, ModelLayout(job.model, {}));
   flags->parameters = layout.elements();

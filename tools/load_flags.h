@@ -17,8 +17,8 @@ namespace parapet {
 // What `parapet load` is asked to do.
 struct LoadFlags {
   // The job that players join: its model is "flat:N", "zipf:..." or
-  // "layout:FILE", its optimizer sgd. rounds counts the warm-up; with a duration
-  // it is more than will be reached.
+  // "layout:FILE", its optimizer sgd. rounds counts the warm-up; with a
+  // duration it is more than will be reached.
   CommonFlags common;
   int64_t parameters = 1 << 20;  // of the model
   AttackPlan attack;
@@ -35,7 +35,7 @@ struct LoadFlags {
   // Whether the weights' values are known: under mean, unless more attackers
   // than can be told apart may be sent away each by itself.
   bool KnowsValues() const;
-  int threads = 1;     // that play
+  int threads = 1;  // that play
 
   int64_t warmup = 5;       // rounds that are not measured
   int64_t rounds = 0;       // that are; 0: `duration`

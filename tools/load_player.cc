@@ -41,8 +41,8 @@ std::vector<double> ReadyParts(const Layout& layout, const ShardMap& map) {
   for (int64_t chunk = 0; chunk < map.chunks(); ++chunk) {
     const auto tensor =
         static_cast<size_t>(layout.TensorAt(map.ChunkRange(chunk).begin));
-    parts.push_back(
-        1 - static_cast<double>(layout.tensors()[tensor].offset) / all);
+    parts.push_back(1 -
+                    static_cast<double>(layout.tensors()[tensor].offset) / all);
   }
   return parts;
 }
@@ -61,8 +61,7 @@ std::optional<absl::Time> LoadSchedule::DueAt(uint64_t round, absl::Time now) {
 
 absl::StatusOr<std::unique_ptr<LoadPlan>> MakeLoadPlan(const LoadFlags& flags) {
   const JobConfig& job = flags.common.job;
-  PARAPET_ASSIGN_OR_RETURN(Layout layout,
-                           ModelLayout(job.model, {}));
+  PARAPET_ASSIGN_OR_RETURN(Layout layout, ModelLayout(job.model, {}));
   PARAPET_ASSIGN_OR_RETURN(
       const ShardMap map,
       ShardMap::Create(flags.parameters, job.servers, job.chunk, job.leaf));
@@ -175,8 +174,8 @@ void LoadPlayer::Push(absl::Time now) {
 
 absl::Time LoadPlayer::NextChunkAt() const {
   if (left_ == 0) return absl::InfiniteFuture();
-  return push_began_ + plan_->flags.backward *
-                           plan_->ready[static_cast<size_t>(left_ - 1)];
+  return push_began_ +
+         plan_->flags.backward * plan_->ready[static_cast<size_t>(left_ - 1)];
 }
 
 // The chunks whose gradients are there, from the highest on.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,8 +12,10 @@
 namespace parapet {
 namespace {
 
-constexpr int kWidth = 760, kHeight = 420;
+constexpr int kWidth = 760, kHeight = 436;
 constexpr double kLeft = 64, kRight = 744;  // of both panels
+constexpr size_t kDotted = 20;              // intervals that get a dot each
+constexpr double kMostTicks = 8;
 
 struct Panel {
   double top, bottom;
@@ -45,21 +48,31 @@ std::string Line(double x1, double y1, double x2, double y2) {
 
 using ValueOf = std::function<double(const LoadTimeline::Interval&)>;
 
+struct Look {
+  const char* colour;
+  const char* dashes = "none";
+};
+
 // A line through the intervals in which something happened.
 std::string Curve(const LoadTimeline& timeline, const Panel& panel,
-                  const std::string& colour, const ValueOf& value) {
-  std::string points;
+                  const Look& look, const ValueOf& value) {
+  std::string points, dots;
   const auto& all = timeline.intervals();
   const double step =
       (kRight - kLeft) / static_cast<double>(std::max<size_t>(1, all.size()));
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].round.count() == 0) continue;
-    absl::StrAppendFormat(&points, "%.1f,%.1f ",
-                          kLeft + step * (static_cast<double>(i) + 0.5),
-                          panel.Y(value(all[i])));
+    const double x = kLeft + step * (static_cast<double>(i) + 0.5);
+    const double y = panel.Y(value(all[i]));
+    absl::StrAppendFormat(&points, "%.1f,%.1f ", x, y);
+    if (all.size() <= kDotted)
+      absl::StrAppendFormat(
+          &dots, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" fill=\"%s\"/>\n", x,
+          y, look.colour);
   }
-  return absl::StrCat("<polyline fill=\"none\" stroke=\"", colour,
-                      "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n");
+  return absl::StrCat("<polyline fill=\"none\" stroke=\"", look.colour,
+                      "\" stroke-width=\"1.5\" stroke-dasharray=\"",
+                      look.dashes, "\" points=\"", points, "\"/>\n", dots);
 }
 
 double Milliseconds(const LoadTimeline::Interval& interval, double q) {
@@ -73,34 +86,6 @@ double Largest(const LoadTimeline& timeline, const ValueOf& value) {
   return largest;
 }
 
-// Lines across at each power of ten, or at fifths, with their numbers.
-std::string Grid(const Panel& panel) {
-  std::string svg;
-  const int lines =
-      panel.logarithmic
-          ? static_cast<int>(std::lround(std::log10(panel.high / panel.low)))
-          : 5;
-  for (int i = 0; i <= lines; ++i) {
-    const double value = panel.logarithmic ? panel.low * std::pow(10.0, i)
-                                           : panel.high * i / lines;
-    absl::StrAppend(&svg, Line(kLeft, panel.Y(value), kRight, panel.Y(value)),
-                    Text(kLeft - 6, panel.Y(value) + 4, "end",
-                         absl::StrFormat("%g", value)));
-  }
-  return svg;
-}
-
-std::string TimeAxis(const LoadTimeline& timeline) {
-  const double seconds = absl::ToDoubleSeconds(timeline.length()) *
-                         static_cast<double>(timeline.intervals().size());
-  std::string svg;
-  for (int i = 0; i <= 4; ++i) {
-    absl::StrAppend(&svg, Text(kLeft + (kRight - kLeft) * i / 4, 408, "middle",
-                               absl::StrFormat("%.3g s", seconds * i / 4)));
-  }
-  return svg;
-}
-
 double RoundUp(double value) {
   if (value <= 0) return 1;
   const double unit = std::pow(10.0, std::floor(std::log10(value)));
@@ -110,14 +95,61 @@ double RoundUp(double value) {
   return unit * 10;
 }
 
+// Where lines across are: at each power of ten, and at 2 and 5 times it if they
+// are few; or at fifths.
+std::vector<double> LinesOf(const Panel& panel) {
+  std::vector<double> lines;
+  if (!panel.logarithmic) {
+    for (int i = 0; i <= 5; ++i) lines.push_back(panel.high * i / 5);
+    return lines;
+  }
+  const bool few = panel.high / panel.low < 500;
+  for (double power = panel.low; power < panel.high * 1.01; power *= 10) {
+    for (const double times : {1.0, 2.0, 5.0}) {
+      if (times == 1 || (few && power * times < panel.high))
+        lines.push_back(power * times);
+    }
+  }
+  return lines;
+}
+
+std::string Grid(const Panel& panel) {
+  std::string svg;
+  for (const double value : LinesOf(panel)) {
+    absl::StrAppend(&svg, Line(kLeft, panel.Y(value), kRight, panel.Y(value)),
+                    Text(kLeft - 6, panel.Y(value) + 4, "end",
+                         absl::StrFormat("%g", value)));
+  }
+  return svg;
+}
+
+// Round numbers of seconds, and what they are.
+std::string TimeAxis(const LoadTimeline& timeline) {
+  const double seconds = absl::ToDoubleSeconds(timeline.length()) *
+                         static_cast<double>(timeline.intervals().size());
+  std::string svg =
+      Text((kLeft + kRight) / 2, 426, "middle", "seconds since the start");
+  if (seconds <= 0) return svg;
+  const double step = RoundUp(seconds / kMostTicks);
+  for (int i = 0; i * step <= seconds * 1.001; ++i) {
+    const double x = kLeft + (kRight - kLeft) * (i * step) / seconds;
+    absl::StrAppend(&svg, Line(x, 390, x, 394),
+                    Text(x, 408, "middle", absl::StrFormat("%g", i * step)));
+  }
+  return svg;
+}
+
 std::string LatencyPanel(const LoadTimeline& timeline) {
   struct Percentile {
     const char* name;
-    const char* colour;
+    Look look;
     double q;
   };
-  static constexpr Percentile kAll[] = {
-      {"p50", "#1f77b4", 0.5}, {"p99", "#ff7f0e", 0.99}, {"max", "#d62728", 1}};
+  // The largest is dashed, for it often hides what is below it.
+  static constexpr Percentile kAll[] = {{"p50", {"#1f77b4"}, 0.5},
+                                        {"p90", {"#2ca02c"}, 0.9},
+                                        {"p99", {"#ff7f0e"}, 0.99},
+                                        {"max", {"#d62728", "3,4"}, 1}};
   double low = 1e300;
   for (const auto& interval : timeline.intervals()) {
     if (interval.round.count() > 0)
@@ -132,16 +164,16 @@ std::string LatencyPanel(const LoadTimeline& timeline) {
   }
   std::string svg = absl::StrCat(
       Grid(panel), Text(kLeft, 40, "start", "latency of a round, ms"));
-  double x = kRight - 150;
+  double x = kRight - 200;
   for (const Percentile& p : kAll) {
     const double q = p.q;
     absl::StrAppend(
         &svg,
-        Curve(timeline, panel, p.colour,
+        Curve(timeline, panel, p.look,
               [q](const auto& interval) { return Milliseconds(interval, q); }),
         absl::StrFormat("<rect x=\"%.1f\" y=\"32\" width=\"10\" height=\"8\" "
                         "fill=\"%s\"/>\n",
-                        x, p.colour),
+                        x, p.look.colour),
         Text(x + 14, 40, "start", p.name));
     x += 50;
   }
@@ -157,7 +189,7 @@ std::string ThroughputPanel(const LoadTimeline& timeline) {
   return absl::StrCat(
       Grid(panel),
       Text(kLeft, 242, "start", "throughput, GB/s in both directions together"),
-      Curve(timeline, panel, "#2ca02c", rate));
+      Curve(timeline, panel, {"#9467bd"}, rate));
 }
 
 }  // namespace

@@ -103,17 +103,16 @@ nlohmann::json ServersJson(const LoadReport& report) {
   nlohmann::json all = nlohmann::json::array();
   for (size_t i = 0; i < report.servers.size(); ++i) {
     const LoadServerFacts& facts = report.servers[i];
-    all.push_back(
-        {{"cpu_seconds", facts.cpu_seconds},
-         {"cpu_seconds_per_gib",
-          PerGib(facts.cpu_seconds, ServerGib(report, i))},
-         {"peak_bytes", facts.peak_bytes},
-         {"shared_bytes", facts.shared_bytes},
-         {"expected_bytes", ExpectedBytes(report.flags, i)},
-         {"exit_code", facts.exit_code},
-         {"refusals", facts.refusals.has_value()
-                          ? nlohmann::json(*facts.refusals)
-                          : nlohmann::json(nullptr)}});
+    all.push_back({{"cpu_seconds", facts.cpu_seconds},
+                   {"cpu_seconds_per_gib",
+                    PerGib(facts.cpu_seconds, ServerGib(report, i))},
+                   {"peak_bytes", facts.peak_bytes},
+                   {"shared_bytes", facts.shared_bytes},
+                   {"expected_bytes", ExpectedBytes(report.flags, i)},
+                   {"exit_code", facts.exit_code},
+                   {"refusals", facts.refusals.has_value()
+                                    ? nlohmann::json(*facts.refusals)
+                                    : nlohmann::json(nullptr)}});
   }
   return all;
 }
@@ -162,9 +161,9 @@ void AppendProcesses(const LoadReport& report, std::string* text) {
         PerGib(facts.cpu_seconds, ServerGib(report, i)), Mib(facts.peak_bytes),
         report.flags.transport == "shm"
             ? absl::StrCat(Mib(facts.shared_bytes), " of it shared")
-            : absl::StrCat("by formula ",
-                           Mib(LoadServerBytes(report.flags,
-                                               static_cast<int>(i)))));
+            : absl::StrCat(
+                  "by formula ",
+                  Mib(LoadServerBytes(report.flags, static_cast<int>(i)))));
   }
 }
 

@@ -58,8 +58,7 @@ std::optional<std::map<std::string, uint64_t>> ReadRefusals(
   const absl::StatusOr<nlohmann::json> summary = ReadSummary(path);
   if (!summary.ok()) return std::nullopt;
   const auto refusals = summary->find("refusals");
-  if (refusals == summary->end() || !refusals->is_object())
-    return std::nullopt;
+  if (refusals == summary->end() || !refusals->is_object()) return std::nullopt;
   std::map<std::string, uint64_t> counts;
   for (const auto& [code, count] : refusals->items()) {
     if (count.is_number_unsigned()) counts[code] = count.get<uint64_t>();

@@ -17,14 +17,14 @@ namespace parapet {
 // would be more, neighbours are joined and intervals are twice as long.
 class LoadTimeline {
  public:
-  static constexpr size_t kMost = 512;
+  static constexpr size_t kMost = 256;
 
   struct Interval {
     LoadHistogram round{5};
     uint64_t bytes = 0;  // pushed and received in rounds that ended in it
   };
 
-  explicit LoadTimeline(absl::Duration length = absl::Seconds(1))
+  explicit LoadTimeline(absl::Duration length = absl::Milliseconds(100))
       : length_(length) {}
 
   // `at`: since the first moment.

@@ -40,8 +40,8 @@ class LoadValues {
   // A range of a gradient as the wire wants it.
   Payload Push(int worker, uint64_t round, Range range) const;
 
-  // The sums over `workers` at `elements` of [0, elements()), and at all elements
-  // of a range. Exact.
+  // The sums over `workers` at `elements` of [0, elements()), and at all
+  // elements of a range. Exact.
   void SumAt(absl::Span<const int> workers, uint64_t round,
              absl::Span<const int64_t> elements, float* sums) const;
   void SumOver(absl::Span<const int> workers, uint64_t round, Range range,

@@ -43,7 +43,7 @@ class LoadTest(cluster.ClusterTest):
             for server in report["servers"]:
                 self.assertGreater(server["peak_bytes"], 1 << 20)
             svg = xml.dom.minidom.parse(str(plot)).documentElement
-            self.assertEqual(len(svg.getElementsByTagName("polyline")), 4)
+            self.assertEqual(len(svg.getElementsByTagName("polyline")), 5)
 
     def test_shared_memory_is_the_default_of_own_servers(self):
         report = self.report("--servers=2", "--workers=3", *SIZE, "--rounds=20")

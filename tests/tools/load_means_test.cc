@@ -28,8 +28,8 @@ class LoadMeansTest : public ::testing::TestWithParam<const char*> {
     attacks_ =
         LoadAttacks::Create({plan, 5, wire, kScale}, *values_, map_, *device_)
             .value();
-    means_ = std::make_unique<LoadMeans>(*values_, attacks_.get(), map_,
-                                         *device_);
+    means_ =
+        std::make_unique<LoadMeans>(*values_, attacks_.get(), map_, *device_);
   }
   // As servers make it of the payloads, by a step of size 1 from 0.
   std::vector<float> ByKernels(const LoadTurnout& turnout, uint64_t round,

@@ -103,6 +103,29 @@ TEST(LoadReportTest, NothingMeasuredIsNoDivisionByZero) {
   EXPECT_THAT(text, Not(HasSubstr("null")));
 }
 
+TEST(LoadReportTest, AddsUpWhatServersRefused) {
+  LoadReport report = MakeReport();
+  report.servers[0].refusals = {{"protocol", 3}, {"over_credit", 1}};
+  report.servers.push_back({1, 1 << 20, 0, 0, {{{"protocol", 4}}}});
+  EXPECT_THAT(LoadTable(report),
+              HasSubstr("seen by players: none; counted by servers: "
+                        "over_credit 1, protocol 7"));
+  const nlohmann::json json = LoadJson(report);
+  EXPECT_EQ(json["servers"][1]["refusals"]["protocol"], 4);
+  // One that was killed has not said.
+  report.servers[1].refusals.reset();
+  EXPECT_TRUE(LoadJson(report)["servers"][1]["refusals"].is_null());
+}
+
+TEST(LoadReportTest, SharedMemoryIsToldByItself) {
+  LoadReport report = MakeReport();
+  EXPECT_THAT(LoadTable(report), HasSubstr("by formula"));
+  report.flags.transport = "shm";
+  EXPECT_THAT(LoadTable(report),
+              HasSubstr("peak 100.0 MiB (30.0 MiB of it shared)"));
+  EXPECT_TRUE(LoadJson(report)["servers"][0]["expected_bytes"].is_null());
+}
+
 TEST(LoadReportTest, TheTableHasARowForEach) {
   LoadReport report = MakeReport();
   report.malformed.sent = 7;
@@ -117,11 +140,11 @@ TEST(LoadReportTest, TheTableHasARowForEach) {
 }
 
 TEST(LoadTimelineTest, JoinsNeighboursWhenThereAreTooMany) {
-  LoadTimeline timeline;
+  LoadTimeline timeline(absl::Seconds(1));
   for (int second = 0; second < 3000; ++second)
     timeline.Add(absl::Seconds(second), absl::Milliseconds(1), 10);
-  EXPECT_EQ(timeline.length(), absl::Seconds(8));
-  EXPECT_EQ(timeline.intervals().size(), 375u);
+  EXPECT_EQ(timeline.length(), absl::Seconds(16));
+  EXPECT_EQ(timeline.intervals().size(), 188u);
   uint64_t bytes = 0, rounds = 0;
   for (const auto& interval : timeline.intervals()) {
     bytes += interval.bytes;
@@ -129,11 +152,11 @@ TEST(LoadTimelineTest, JoinsNeighboursWhenThereAreTooMany) {
   }
   EXPECT_EQ(bytes, 30000u);
   EXPECT_EQ(rounds, 3000u);
-  LoadTimeline other;
-  other.Add(absl::Seconds(9), absl::Milliseconds(1), 5);
+  LoadTimeline other(absl::Seconds(1));
+  other.Add(absl::Seconds(17), absl::Milliseconds(1), 5);
   other.Merge(timeline);
-  EXPECT_EQ(other.length(), absl::Seconds(8));
-  EXPECT_EQ(other.intervals()[1].bytes, 85u);
+  EXPECT_EQ(other.length(), absl::Seconds(16));
+  EXPECT_EQ(other.intervals()[1].bytes, 165u);
 }
 
 size_t Count(const std::string& text, const std::string& words) {
@@ -148,20 +171,21 @@ TEST(LoadPlotTest, HasALineForEachPercentileAndOneForThroughput) {
   const std::string svg = LoadPlot(MakeReport().stats.timeline, "a < b & c");
   EXPECT_EQ(svg.find("<svg xmlns="), 0u);
   EXPECT_THAT(svg, HasSubstr("</svg>"));
-  EXPECT_EQ(Count(svg, "<polyline"), 4u);
+  EXPECT_EQ(Count(svg, "<polyline"), 5u);
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; c"));
-  for (const char* name : {">p50<", ">p99<", ">max<", ">2 s<"})
+  for (const char* name : {">p50<", ">p90<", ">p99<", ">max<", ">0.5<", ">2<",
+                           "ms", "GB/s", "seconds since the start"})
     EXPECT_THAT(svg, HasSubstr(name));
-  // Two seconds: two points on each line.
+  // Two seconds in tenths: so many points on each line.
   const size_t at = svg.find("points=\"");
-  EXPECT_EQ(Count(svg.substr(at, svg.find("\"/>", at) - at), ","), 2u);
+  EXPECT_EQ(Count(svg.substr(at, svg.find("\"/>", at) - at), ","), 20u);
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
 
 TEST(LoadPlotTest, AnEmptyTimelineIsAPlotWithoutLines) {
   const std::string svg = LoadPlot(LoadTimeline(), "nothing");
-  EXPECT_EQ(Count(svg, "points=\"\""), 4u);
+  EXPECT_EQ(Count(svg, "points=\"\""), 5u);
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
