@@ -15,6 +15,7 @@ namespace {
 constexpr int kWidth = 760, kHeight = 436;
 constexpr double kLeft = 64, kRight = 744;  // of both panels
 constexpr size_t kDotted = 20;              // intervals that get a dot each
+constexpr size_t kFew = 8;                  // intervals that are not joined
 constexpr double kMostTicks = 8;
 
 struct Panel {
@@ -53,15 +54,30 @@ struct Look {
   const char* dashes = "none";
 };
 
-// A line through the intervals in which something happened.
+bool Empty(const LoadTimeline::Interval& interval) {
+  return interval.round.count() == 0;
+}
+
+// Intervals in most of which a round ended: else throughput would be a comb.
+LoadTimeline Readable(LoadTimeline timeline) {
+  const auto& all = timeline.intervals();
+  const auto gaps = [&all] {
+    return static_cast<size_t>(std::count_if(all.begin(), all.end(), Empty));
+  };
+  while (all.size() > kFew && gaps() * 4 > all.size()) timeline.Halve();
+  return timeline;
+}
+
+// A line through the intervals, or those in which something happened: where
+// nothing did there is no latency.
 std::string Curve(const LoadTimeline& timeline, const Panel& panel,
-                  const Look& look, const ValueOf& value) {
+                  const Look& look, const ValueOf& value, bool all_of_them) {
   std::string points, dots;
   const auto& all = timeline.intervals();
   const double step =
       (kRight - kLeft) / static_cast<double>(std::max<size_t>(1, all.size()));
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].round.count() == 0) continue;
+    if (Empty(all[i]) && !all_of_them) continue;
     const double x = kLeft + step * (static_cast<double>(i) + 0.5);
     const double y = panel.Y(value(all[i]));
     absl::StrAppendFormat(&points, "%.1f,%.1f ", x, y);
@@ -169,8 +185,10 @@ std::string LatencyPanel(const LoadTimeline& timeline) {
     const double q = p.q;
     absl::StrAppend(
         &svg,
-        Curve(timeline, panel, p.look,
-              [q](const auto& interval) { return Milliseconds(interval, q); }),
+        Curve(
+            timeline, panel, p.look,
+            [q](const auto& interval) { return Milliseconds(interval, q); },
+            false),
         absl::StrFormat("<rect x=\"%.1f\" y=\"32\" width=\"10\" height=\"8\" "
                         "fill=\"%s\"/>\n",
                         x, p.look.colour),
@@ -189,12 +207,13 @@ std::string ThroughputPanel(const LoadTimeline& timeline) {
   return absl::StrCat(
       Grid(panel),
       Text(kLeft, 242, "start", "throughput, GB/s in both directions together"),
-      Curve(timeline, panel, {"#9467bd"}, rate));
+      Curve(timeline, panel, {"#9467bd"}, rate, true));
 }
 
 }  // namespace
 
-std::string LoadPlot(const LoadTimeline& timeline, const std::string& title) {
+std::string LoadPlot(const LoadTimeline& all, const std::string& title) {
+  const LoadTimeline timeline = Readable(all);
   return absl::StrCat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ",
       kHeight,

@@ -30,13 +30,14 @@ class LoadTimeline {
   // `at`: since the first moment.
   void Add(absl::Duration at, absl::Duration round, uint64_t bytes);
   void Merge(const LoadTimeline& other);
+  // Joins neighbours, so that intervals are twice as long.
+  void Halve();
 
   absl::Duration length() const { return length_; }
   const std::vector<Interval>& intervals() const { return intervals_; }
 
  private:
   Interval& IntervalAt(absl::Duration at);
-  void Halve();
 
   absl::Duration length_;
   std::vector<Interval> intervals_;

@@ -183,6 +183,28 @@ TEST(LoadPlotTest, HasALineForEachPercentileAndOneForThroughput) {
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
 
+TEST(LoadPlotTest, StallsAreSeenAndSparseRoundsAreJoined) {
+  const auto points = [](const std::string& svg, size_t nth) {
+    size_t at = 0;
+    for (size_t i = 0; i <= nth; ++i) at = svg.find("points=\"", at + 1);
+    return Count(svg.substr(at, svg.find("\"/>", at) - at), ",");
+  };
+  // 20 tenths of which 3 in a row had no round.
+  LoadTimeline stalled;
+  for (int tenth = 0; tenth < 20; ++tenth) {
+    if (tenth < 8 || tenth > 10)
+      stalled.Add(absl::Milliseconds(100 * tenth), absl::Milliseconds(90), 10);
+  }
+  const std::string svg = LoadPlot(stalled, "");
+  EXPECT_EQ(points(svg, 0), 17u);  // latencies
+  EXPECT_EQ(points(svg, 4), 20u);  // throughput
+  // A round each 0.8 s.
+  LoadTimeline sparse;
+  for (int i = 0; i < 20; ++i)
+    sparse.Add(absl::Milliseconds(800 * i), absl::Milliseconds(790), 10);
+  EXPECT_EQ(points(LoadPlot(sparse, ""), 4), 20u);
+}
+
 TEST(LoadPlotTest, AnEmptyTimelineIsAPlotWithoutLines) {
   const std::string svg = LoadPlot(LoadTimeline(), "nothing");
   EXPECT_EQ(Count(svg, "points=\"\""), 5u);
