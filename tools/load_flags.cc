@@ -144,7 +144,7 @@ void AddTrouble(FlagSet* set, LoadFlags* flags) {
              &flags->common.attackers, {0, 65535});
   set->Duration("round_deadline",
                 "a round goes on without who has not pushed by then; 0: 10 "
-                "minutes, or 5 seconds where attackers never do",
+                "minutes, or 5 seconds where attackers may never do",
                 &flags->common.patience.round_deadline, true);
 }
 
@@ -223,17 +223,19 @@ absl::Status FinishLength(LoadFlags* flags) {
   return absl::OkStatus();
 }
 
-// Whether no round of the attackers' is whole, so that it ends by a deadline.
-bool NeverComplete(AttackKind kind) {
-  return kind == AttackKind::kSilent || kind == AttackKind::kPartial;
+// Whether attackers leave rounds to end by a deadline: those that never push it
+// all, and those whose connections are cut for what they do.
+bool MayNotComplete(AttackKind kind) {
+  return kind == AttackKind::kSilent || kind == AttackKind::kPartial ||
+         kind == AttackKind::kFlood || kind == AttackKind::kEquivocate;
 }
 
 absl::Status FinishAttack(LoadFlags* flags) {
   PARAPET_ASSIGN_OR_RETURN(flags->attack, MakeAttackPlan(flags->common));
   absl::Duration& deadline = flags->common.patience.round_deadline;
   if (deadline > absl::ZeroDuration()) return absl::OkStatus();
-  deadline =
-      NeverComplete(flags->attack.attack.kind) ? kShortDeadline : kLongDeadline;
+  deadline = MayNotComplete(flags->attack.attack.kind) ? kShortDeadline
+                                                       : kLongDeadline;
   return absl::OkStatus();
 }
 

@@ -96,7 +96,8 @@ class LoadTest(cluster.ClusterTest):
     def test_the_sum_is_known_whatever_attackers_do(self):
         for attack in ("scale", "alie", "nan", "label_flip", "equivocate", "replay", "flood"):
             report = self.report(
-                "--servers=2", "--workers=6", *SIZE, "--rounds=15", "--check=full", "--attackers=2", f"--attack={attack}"
+                "--servers=2", "--workers=6", *SIZE, "--rounds=15", "--check=full", "--attackers=2", f"--attack={attack}",
+                "--round_deadline=1s",
             )  # fmt: skip
             self.assert_clean(report, repeats=True)
             self.assertEqual(report["rounds"], 15)

@@ -125,6 +125,7 @@ TEST(LoadFlagsTest, RoundsEndSoonWhereAttackersNeverPush) {
   };
   EXPECT_EQ(deadline("silent"), absl::Seconds(5));
   EXPECT_EQ(deadline("partial"), absl::Seconds(5));
+  EXPECT_EQ(deadline("flood"), absl::Seconds(5));
   EXPECT_EQ(deadline("nan"), absl::Minutes(10));
   EXPECT_EQ(Parse({"--round_deadline=3s"})->common.patience.round_deadline,
             absl::Seconds(3));
