@@ -131,7 +131,7 @@ absl::Status ShmReader::TakePayload(const Record& record) {
     const std::shared_ptr<const void> owner(
         lent.data, [slots = slots_, slot = head.slot, mapping = lent.owner](
                        const void*) { slots->Return(slot); });
-    message_->payload = Payload(owner, lent.data, total_);
+    message_->payload = Payload::ThatMayChange(owner, lent.data, total_);
     return absl::OkStatus();
   }
   if (parts_ == nullptr) {
