@@ -1,14 +1,9 @@
 #include "common/net/shm_transport.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
@@ -17,11 +12,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/net/ready_set.h"
 #include "common/net/shm_arena.h"
 #include "common/net/shm_link.h"
+#include "common/net/shm_listener.h"
 #include "common/status_macros.h"
 
 namespace parapet::net {
@@ -30,36 +25,9 @@ namespace {
 constexpr size_t kMostEvents = 256;  // of one Poll
 constexpr int kTurn = 16;            // messages of a connection in its turn
 constexpr uint64_t kListener = 0, kBell = 1, kFirstId = 2;  // keys
-constexpr int kBacklog = 512;
-constexpr size_t kMostSlabs = 4096;  // of a peer
+constexpr size_t kMostSlabs = 4096;                         // of a peer
 // While a handshake is under way, which no descriptor tells of.
 constexpr absl::Duration kHandshakeTick = absl::Milliseconds(5);
-
-absl::StatusOr<sockaddr_un> ParsePath(absl::string_view address) {
-  absl::string_view path = address;
-  sockaddr_un parsed{};
-  parsed.sun_family = AF_UNIX;
-  if (!absl::ConsumePrefix(&path, "shm://") || path.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is no address; write shm:///path"));
-  }
-  if (path.size() >= sizeof(parsed.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "': a path may have ",
-                     sizeof(parsed.sun_path) - 1, " characters at most"));
-  }
-  std::memcpy(parsed.sun_path, path.data(), path.size());
-  return parsed;
-}
-
-int ConnectTo(int socket, const sockaddr_un& to) {
-  return connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to));
-}
-
-UniqueFd OpenSocket() {
-  return UniqueFd(
-      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
 
 class ShmTransport : public Transport {
  public:
@@ -139,8 +107,7 @@ class ShmTransport : public Transport {
   ReadySet ready_;
   std::shared_ptr<ShmBell> bell_;
   const std::shared_ptr<ShmArena> arena_ = ShmArena::Make();
-  UniqueFd listener_;
-  std::string path_;  // of the listener, to be removed
+  std::unique_ptr<ShmListener> listener_;
   ConnectionId next_ = kFirstId;
   ConnectionId turn_ = kFirstId;  // who is read first
   size_t shaking_ = 0;            // connections without a link
@@ -172,66 +139,42 @@ ShmTransport::~ShmTransport() {
     if (!ready_.Scan(absl::Milliseconds(1), &found).ok()) break;
     for (uint64_t key : found) OnReady(key, &ignored);
   }
-  if (!path_.empty()) unlink(path_.c_str());
 }
 
 // ---- Connections ------------------------------------------------------------
 
 absl::StatusOr<std::string> ShmTransport::Listen(const std::string& address) {
   PARAPET_RETURN_IF_ERROR(ready_status_);
-  if (listener_.valid())
+  if (listener_ != nullptr)
     return absl::FailedPreconditionError("this transport listens already");
-  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un at, ParsePath(address));
-  UniqueFd socket = OpenSocket();
-  if (!socket.valid())
-    return absl::ErrnoToStatus(errno, "cannot open a socket");
-  // What a process that was killed left behind is in nobody's way.
-  if (const UniqueFd probe = OpenSocket();
-      ConnectTo(probe.get(), at) != 0 && errno == ECONNREFUSED)
-    unlink(at.sun_path);
-  // What the path gets: nobody else may even connect.
-  fchmod(socket.get(), S_IRUSR | S_IWUSR);
-  const int bound =
-      bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at));
-  const int error = errno;
-  if (bound != 0) {
-    if (error == EADDRINUSE)
-      return absl::AlreadyExistsError(absl::StrCat(address, " is in use"));
-    return absl::ErrnoToStatus(error,
-                               absl::StrCat("cannot listen at ", address));
-  }
-  path_ = at.sun_path;
-  if (listen(socket.get(), kBacklog) != 0)
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("cannot listen at ", address));
-  PARAPET_RETURN_IF_ERROR(ready_.Watch(socket.get(), kListener));
-  listener_ = std::move(socket);
+  PARAPET_ASSIGN_OR_RETURN(std::unique_ptr<ShmListener> listener,
+                           ShmListener::Open(address));
+  PARAPET_RETURN_IF_ERROR(ready_.Watch(listener->fd(), kListener));
+  listener_ = std::move(listener);
   return address;
 }
 
 absl::StatusOr<ConnectionId> ShmTransport::Connect(const std::string& address) {
   PARAPET_RETURN_IF_ERROR(ready_status_);
-  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un to, ParsePath(address));
+  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un to, ParseShmAddress(address));
   const ConnectionId id = next_++;
   Connection& connection = links_[id];
   connection.to = to;
   connection.heard = true;
   connection.deadline = absl::Now() + options_.connect_timeout;
-  connection.socket = OpenSocket();
+  connection.socket = OpenShmSocket();
   ++shaking_;
   return id;
 }
 
 void ShmTransport::Accept() {
   while (true) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd socket = listener_->Accept();
     if (!socket.valid()) return;
     const auto accepted =
         std::count_if(links_.begin(), links_.end(),
                       [](const auto& link) { return link.second.accepted; });
-    if (static_cast<size_t>(accepted) >= options_.limits.max_connections ||
-        !CheckSameUser(socket.get()).ok())
+    if (static_cast<size_t>(accepted) >= options_.limits.max_connections)
       continue;  // hangs up
     const ConnectionId id = next_++;
     if (!ready_.Watch(socket.get(), id).ok()) continue;
@@ -247,7 +190,7 @@ void ShmTransport::Accept() {
 absl::Status ShmTransport::Greet(Connection* connection) {
   if (!connection->socket.valid())
     return absl::ResourceExhaustedError("no descriptor is left for a socket");
-  if (ConnectTo(connection->socket.get(), connection->to) != 0) {
+  if (ConnectShmSocket(connection->socket.get(), connection->to) != 0) {
     // Nobody is there yet, or many others wait there as well.
     const bool yet =
         errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN;
@@ -255,6 +198,8 @@ absl::Status ShmTransport::Greet(Connection* connection) {
     return yet ? absl::UnavailableError(status.message()) : status;
   }
   connection->connected = true;
+  // Whoever was first at a path that others can write to.
+  PARAPET_RETURN_IF_ERROR(CheckSameUser(connection->socket.get()));
   return SendHello(connection->socket.get(), *bell_);
 }
 
