@@ -9,12 +9,13 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/net/ready_set.h"
 #include "common/net/shm_arena.h"
+#include "common/net/shm_borrowed.h"
+#include "common/net/shm_ended.h"
 #include "common/net/shm_link.h"
 #include "common/net/shm_listener.h"
 #include "common/status_macros.h"
@@ -25,7 +26,6 @@ namespace {
 constexpr size_t kMostEvents = 256;  // of one Poll
 constexpr int kTurn = 16;            // messages of a connection in its turn
 constexpr uint64_t kListener = 0, kBell = 1, kFirstId = 2;  // keys
-constexpr size_t kMostSlabs = 4096;                         // of a peer
 // While a handshake is under way, which no descriptor tells of.
 constexpr absl::Duration kHandshakeTick = absl::Milliseconds(5);
 
@@ -57,18 +57,26 @@ class ShmTransport : public Transport {
     std::optional<ShmWriter::Loan> loan;
   };
   struct Connection {
+    Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    // The other side hears of it also where a forked process has the socket.
+    ~Connection() {
+      if (socket.valid()) shutdown(socket.get(), SHUT_RDWR);
+    }
+
     UniqueFd socket;
     sockaddr_un to{};        // of one that we asked for
     bool connected = false;  // the socket is
     bool accepted = false;   // by us
     bool heard = false;      // the owner knows of it
     bool gone = false;       // the other side is; what it wrote is still there
-    absl::Time deadline;     // of the handshake
+    std::string reason = "the other side ended";
+    absl::Time deadline;  // of the handshake
     std::optional<ShmLink> link;
     std::deque<Waiting> waiting;
-    // Slabs of ours that the other side knows, and those of its own.
-    absl::flat_hash_set<uint32_t> told;
-    absl::flat_hash_map<uint32_t, ShmSlab> slabs;
+    absl::flat_hash_set<uint32_t> told;  // slabs of ours that it knows
+    ShmBorrowed borrowed;
   };
   using Links = std::map<ConnectionId, Connection>;
 
@@ -85,11 +93,6 @@ class ShmTransport : public Transport {
   void AdvanceHandshakes(std::vector<Event>* events);
   std::optional<ShmWriter::Loan> LoanOf(Connection* connection,
                                         const Payload& payload);
-  static absl::Status TakeSlabs(Connection* connection);
-  static absl::StatusOr<ShmReader::Lent> FindLent(Connection* connection,
-                                                  uint32_t slab,
-                                                  uint64_t offset,
-                                                  uint64_t bytes);
   absl::Status Flush(Connection* connection);
   void FlushAll(std::vector<Event>* events);
   void ReadTurn(ConnectionId id, std::vector<Event>* events);
@@ -100,7 +103,6 @@ class ShmTransport : public Transport {
             std::vector<Event>* events);
   void CountShaking();
   void End(ConnectionId id);
-  void ForgetLent();
 
   const ShmOptions options_;
   absl::Status ready_status_;
@@ -113,9 +115,7 @@ class ShmTransport : public Transport {
   size_t shaking_ = 0;            // connections without a link
   int polls_ = 0;
   Links links_;
-  // Of connections that ended, until the other sides have let go of what was
-  // lent to them.
-  std::deque<std::pair<absl::Time, std::unique_ptr<ShmWriter>>> ended_;
+  ShmEnded ended_{options_.keep_lent};
 };
 
 absl::Status ShmTransport::Open() {
@@ -241,7 +241,8 @@ bool ShmTransport::Advance(ConnectionId id, Connection* connection,
   // goes with it.
   connection->link->reader->SetLender(
       [connection](uint32_t slab, uint64_t offset, uint64_t bytes) {
-        return FindLent(connection, slab, offset, bytes);
+        return connection->borrowed.Find(connection->socket.get(), slab, offset,
+                                         bytes);
       });
   if (connection->accepted) return true;
   Event event;
@@ -275,38 +276,12 @@ void ShmTransport::OnSocket(ConnectionId id, std::vector<Event>* events) {
     Advance(id, &connection, events);
     return;
   }
-  if (absl::IsUnavailable(TakeSlabs(&connection))) return;
-  // What it wrote before is still there.
+  const absl::Status status = connection.borrowed.Take(connection.socket.get());
+  if (absl::IsUnavailable(status)) return;
+  if (!absl::IsAborted(status))
+    connection.reason = std::string(status.message());
   connection.gone = true;
   ready_.Unwatch(connection.socket.get());
-}
-
-// All that were told. Unavailable: there are no more, for now.
-absl::Status ShmTransport::TakeSlabs(Connection* connection) {
-  while (true) {
-    PARAPET_ASSIGN_OR_RETURN(ShmSlab slab, TakeSlab(connection->socket.get()));
-    if (connection->slabs.size() >= kMostSlabs)
-      return absl::ResourceExhaustedError("it lends from too many files");
-    const uint32_t id = slab.id;
-    connection->slabs[id] = std::move(slab);
-  }
-}
-
-absl::StatusOr<ShmReader::Lent> ShmTransport::FindLent(Connection* connection,
-                                                       uint32_t slab,
-                                                       uint64_t offset,
-                                                       uint64_t bytes) {
-  auto found = connection->slabs.find(slab);
-  if (found == connection->slabs.end()) {
-    // The word of it came before the record.
-    (void)TakeSlabs(connection);
-    found = connection->slabs.find(slab);
-  }
-  if (found == connection->slabs.end() || offset > found->second.bytes ||
-      bytes > found->second.bytes - offset)
-    return absl::DataLossError("it lends what it does not have");
-  return ShmReader::Lent{found->second.mapping,
-                         found->second.mapping.get() + offset};
 }
 
 // Where the other side finds a payload, if it lies in memory of ours that it
@@ -356,24 +331,15 @@ void ShmTransport::Down(ConnectionId id, absl::string_view reason,
 void ShmTransport::End(ConnectionId id) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
-  std::optional<ShmLink>& link = found->second.link;
-  if (link && link->writer->Lends()) {
-    ended_.emplace_back(absl::Now() + options_.keep_lent,
-                        std::move(link->writer));
+  Connection& connection = found->second;
+  const int socket = connection.socket.get();
+  // A forked process may have the socket: then it would be watched for ever.
+  ready_.Unwatch(socket);
+  if (connection.link) {
+    ended_.Keep(std::move(connection.link->writer), ProcessOf(socket),
+                absl::Now());
   }
   links_.erase(found);
-}
-
-// Otherwise its memory would be written anew while somebody reads it.
-void ShmTransport::ForgetLent() {
-  if (ended_.empty()) return;
-  const absl::Time now = absl::Now();
-  ended_.erase(std::remove_if(ended_.begin(), ended_.end(),
-                              [now](auto& each) {
-                                return each.first < now ||
-                                       !each.second->Lends();
-                              }),
-               ended_.end());
 }
 
 // ---- Messages ---------------------------------------------------------------
@@ -432,7 +398,7 @@ void ShmTransport::ReadTurn(ConnectionId id, std::vector<Event>* events) {
         connection.link->reader->Read();
     if (!message.ok()) return Down(id, message.status().message(), events);
     if (!*message) {
-      if (connection.gone) Down(id, "the other side ended", events);
+      if (connection.gone) Down(id, connection.reason, events);
       return;
     }
     connection.heard = true;
@@ -482,7 +448,7 @@ absl::Status ShmTransport::Poll(absl::Duration timeout,
       found.clear();
       PARAPET_RETURN_IF_ERROR(ready_.Scan(absl::ZeroDuration(), &found));
       for (uint64_t key : found) OnReady(key, &fresh);
-      ForgetLent();
+      ended_.Forget(absl::Now());
     }
     AdvanceHandshakes(&fresh);
     FlushAll(&fresh);
