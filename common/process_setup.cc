@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <random>
@@ -30,6 +31,11 @@ void SetUpProcess() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_ARENA_MAX, kArenas);
   signal(SIGPIPE, SIG_IGN);
+  // A server of hundreds of workers has some descriptors for each.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 uint64_t SystemRandom() {
