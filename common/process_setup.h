@@ -13,6 +13,9 @@ namespace parapet {
 // many files may be open as the system grants.
 void SetUpProcess();
 
+// How many cores this process may run on, at least 1.
+int UsableCores();
+
 // A random 64-bit number from the system, never 0.
 uint64_t SystemRandom();
 
