@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,11 @@ void SetUpProcess() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_ARENA_MAX, kArenas);
   signal(SIGPIPE, SIG_IGN);
+  // A server of hundreds of workers has some descriptors for each.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 int UsableCores() {

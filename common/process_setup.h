@@ -9,7 +9,8 @@ namespace parapet {
 
 // Settings that a long-running program makes once, first thing in main: memory
 // of the size of chunks is kept by malloc instead of being mapped and unmapped
-// each time, and writing to a closed pipe is an error instead of a death.
+// each time, writing to a closed pipe is an error instead of a death, and as
+// many files may be open as the system grants.
 void SetUpProcess();
 
 // How many cores this process may run on, at least 1.

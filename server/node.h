@@ -208,7 +208,8 @@ class ServerNode {
   absl::StatusOr<ReduceReport> RunPlan(const Work& work,
                                        absl::Span<const Row> rows) const;
   absl::Status AddSquares(Work& work) const;
-  std::shared_ptr<const KeptRows> TakeKept(int64_t local);
+  struct Measured;
+  Measured TakeMeasured(int64_t local);
   void DeviceFailed(const absl::Status& status);
   Round::ReducedIn ReducedFrom(const Round::Reduce& work, int64_t local,
                                const ReduceReport& report) const;
@@ -230,9 +231,14 @@ class ServerNode {
   const std::unique_ptr<ShardDevice> host_shard_;  // if parts_.shard is null
   const ShardDevice& shard_;
   std::unique_ptr<Store> store_;
-  // By chunk: rows that were measured and wait for the decision.
-  absl::flat_hash_map<int64_t, std::shared_ptr<const KeptRows>> kept_;
-  bool device_failed_ = false;  // and the lead was told
+  // Rows that were measured and wait for the decision: what the device has kept
+  // of them, and copies of those that their senders could still change.
+  struct Measured {
+    std::shared_ptr<const KeptRows> kept;
+    std::vector<Contribution> copies;  // by ascending worker
+  };
+  absl::flat_hash_map<int64_t, Measured> measured_;  // by chunk
+  bool device_failed_ = false;                       // and the lead was told
   std::optional<Round> round_;
   std::optional<Lead> lead_;
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;

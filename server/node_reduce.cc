@@ -1,14 +1,45 @@
 // The server node: the arithmetic that the state machines want done.
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/buffer_pool.h"
 #include "common/status_macros.h"
 #include "server/node.h"
 #include "server/rules/make_plan.h"
 
 namespace parapet {
+namespace {
+
+// Copies the rows that their senders could change, and uses the copies.
+// Otherwise one could be near the others while it is measured, and anywhere
+// when the decision that it takes part comes.
+std::vector<Contribution> CopyWhatMayChange(std::vector<Contribution>* rows) {
+  std::vector<Contribution> copies;
+  for (Contribution& row : *rows) {
+    if (!row.data.may_change()) continue;
+    const std::shared_ptr<std::byte> bytes = MakeBuffer(row.data.size());
+    std::memcpy(bytes.get(), row.data.data(), row.data.size());
+    row.data = Payload(bytes, bytes.get(), row.data.size());
+    copies.push_back(row);
+  }
+  return copies;
+}
+
+// In place of the rows of the same workers, all by ascending worker.
+void UseCopies(const std::vector<Contribution>& copies,
+               std::vector<Contribution>* rows) {
+  auto copy = copies.begin();
+  for (Contribution& row : *rows) {
+    while (copy != copies.end() && copy->worker < row.worker) ++copy;
+    if (copy != copies.end() && copy->worker == row.worker)
+      row.data = copy->data;
+  }
+}
+
+}  // namespace
 
 // One reduction, from its effect to its report.
 struct ServerNode::Work {
@@ -110,9 +141,9 @@ Round::ReducedIn ServerNode::ReducedFrom(const Round::Reduce& work,
   return reduced;
 }
 
-std::shared_ptr<const KeptRows> ServerNode::TakeKept(int64_t local) {
-  auto kept = kept_.extract(local);
-  return kept.empty() ? nullptr : std::move(kept.mapped());
+ServerNode::Measured ServerNode::TakeMeasured(int64_t local) {
+  auto measured = measured_.extract(local);
+  return measured.empty() ? Measured() : std::move(measured.mapped());
 }
 
 void ServerNode::Apply(Round::Reduce& effect) {
@@ -121,7 +152,9 @@ void ServerNode::Apply(Round::Reduce& effect) {
   const int64_t local = work->reduce.local;
   work->elements = store_->RangeOf(local).size();
   work->previous = store_->PreviousOf(local);
-  work->kept = TakeKept(local);
+  Measured measured = TakeMeasured(local);
+  work->kept = std::move(measured.kept);
+  UseCopies(measured.copies, &work->reduce.rows);
   if (work->reduce.step) {
     work->target = store_->TargetOf(local);
   } else {
@@ -147,7 +180,7 @@ void ServerNode::Apply(Round::Measure& effect) {
   struct Measuring {
     Round::Measure measure;
     absl::StatusOr<std::vector<LeafSums>> leaves;
-    std::shared_ptr<const KeptRows> kept;
+    Measured measured;
   };
   auto work = std::make_shared<Measuring>();
   work->measure = std::move(effect);
@@ -155,8 +188,10 @@ void ServerNode::Apply(Round::Measure& effect) {
   const int64_t elements = store_->RangeOf(local).size();
   const float* previous = store_->PreviousOf(local);
   auto run = [this, work, elements, previous] {
-    work->leaves = MeasureLeaves(shard_, RowsOf(work->measure.rows), previous,
-                                 elements, map_.leaf_elements(), &work->kept);
+    work->measured.copies = CopyWhatMayChange(&work->measure.rows);
+    work->leaves =
+        MeasureLeaves(shard_, RowsOf(work->measure.rows), previous, elements,
+                      map_.leaf_elements(), &work->measured.kept);
   };
   std::vector<uint32_t> workers;
   for (const Contribution& c : work->measure.rows) workers.push_back(c.worker);
@@ -165,7 +200,7 @@ void ServerNode::Apply(Round::Measure& effect) {
   if (!distances_) distances_.emplace(workers);
   auto done = [this, work, workers, local] {
     if (!work->leaves.ok()) return DeviceFailed(work->leaves.status());
-    if (work->kept != nullptr) kept_[local] = std::move(work->kept);
+    measured_[local] = std::move(work->measured);
     distances_->Add(workers, *work->leaves);
     Feed(Round::MeasuredIn{work->measure.round, local});
   };
@@ -197,7 +232,7 @@ void ServerNode::Apply(Round::Step& effect) {
 }
 
 void ServerNode::Apply(Round::Carry& effect) {
-  TakeKept(effect.local);
+  TakeMeasured(effect.local);
   if (effect.step) store_->Carry(effect.local, effect.round + 1);
   Feed(Round::ReducedIn{effect.round, effect.local, {}, 0, -1});
 }

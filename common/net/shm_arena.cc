@@ -7,7 +7,9 @@ namespace parapet::net {
 namespace {
 
 constexpr size_t kLine = 64, kPage = 4096;
-constexpr size_t kSlab = size_t{32} << 20;  // if a buffer is not larger
+// Of a slab, if a buffer is not larger: as much as there is already, so that
+// there are few files, between these.
+constexpr size_t kLeastSlab = size_t{32} << 20, kMostSlab = size_t{1} << 30;
 
 size_t RoundedUp(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -32,20 +34,47 @@ absl::StatusOr<ShmArena::Slab> MakeSlab(uint32_t id, size_t bytes) {
 
 std::shared_ptr<std::byte> ShmArena::Allocate(size_t bytes) {
   bytes = RoundedUp(std::max<size_t>(bytes, 1), kLine);
-  MutexLock lock(&mutex_);
-  if (newest_ == nullptr || newest_->bytes - used_ < bytes) {
-    absl::StatusOr<Slab> made =
-        MakeSlab(next_, RoundedUp(std::max(bytes, kSlab), kPage));
-    if (!made.ok()) return nullptr;
-    ++next_;
-    newest_ = std::make_shared<Slab>(*std::move(made));
-    used_ = 0;
-    slabs_[newest_->mapping.get()] = newest_;
+  std::byte* buffer = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    std::vector<std::byte*>& free = free_[bytes];
+    if (free.empty()) {
+      buffer = Cut(bytes);
+    } else {
+      buffer = free.back();
+      free.pop_back();
+    }
   }
+  if (buffer == nullptr) return nullptr;
+  return {buffer, [arena = shared_from_this(), bytes](std::byte* at) {
+            arena->Return(at, bytes);
+          }};
+}
+
+void ShmArena::Return(std::byte* buffer, size_t bytes) {
+  MutexLock lock(&mutex_);
+  free_[bytes].push_back(buffer);
+}
+
+std::byte* ShmArena::Cut(size_t bytes) {
+  if ((newest_ == nullptr || newest_->bytes - used_ < bytes) && !AddSlab(bytes))
+    return nullptr;
   std::byte* const buffer = newest_->mapping.get() + used_;
   used_ += bytes;
-  // The buffer keeps its slab.
-  return std::shared_ptr<std::byte>(newest_, buffer);
+  return buffer;
+}
+
+bool ShmArena::AddSlab(size_t bytes) {
+  const size_t most =
+      std::max(bytes, std::clamp(total_, kLeastSlab, kMostSlab));
+  absl::StatusOr<Slab> made = MakeSlab(next_, RoundedUp(most, kPage));
+  if (!made.ok()) return false;
+  ++next_;
+  newest_ = std::make_shared<Slab>(*std::move(made));
+  used_ = 0;
+  total_ += newest_->bytes;
+  slabs_[newest_->mapping.get()] = newest_;
+  return true;
 }
 
 std::optional<ShmArena::Place> ShmArena::Find(const void* data, size_t bytes) {
@@ -54,14 +83,10 @@ std::optional<ShmArena::Place> ShmArena::Find(const void* data, size_t bytes) {
   auto at = slabs_.upper_bound(begin);
   if (at == slabs_.begin()) return std::nullopt;
   --at;
-  std::shared_ptr<Slab> slab = at->second.lock();
-  if (slab == nullptr) {
-    slabs_.erase(at);  // its memory may be anything now
-    return std::nullopt;
-  }
   const auto offset = static_cast<size_t>(begin - at->first);
-  if (offset > slab->bytes || bytes > slab->bytes - offset) return std::nullopt;
-  return Place{std::move(slab), offset};
+  const Slab& slab = *at->second;
+  if (offset > slab.bytes || bytes > slab.bytes - offset) return std::nullopt;
+  return Place{at->second, offset};
 }
 
 }  // namespace parapet::net

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "common/mutex.h"
 #include "common/net/shm_file.h"
@@ -14,9 +15,11 @@
 namespace parapet::net {
 
 // Memory of this process that its peers can read: what lies in it is sent by
-// saying where. It consists of slabs, files that peers map read-only; buffers
-// are cut from a slab one after the other, and the slab ends with the last of
-// them. Made for pools, which seldom ask. Thread-safe.
+// saying where. It consists of slabs, files that peers map read-only, from
+// which buffers are cut one after the other. A buffer that was let go of is the
+// next one of its size: peers keep every slab that they have mapped, so memory
+// that came and went in new ones would grow without end. All slabs end with the
+// arena, which its buffers keep. Made for few sizes. Thread-safe.
 class ShmArena : public std::enable_shared_from_this<ShmArena> {
  public:
   // A file, mapped here writable.
@@ -31,8 +34,8 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
     return std::shared_ptr<ShmArena>(new ShmArena);
   }
 
-  // A zeroed buffer, aligned to 64 bytes; null: there is no shared memory to be
-  // had.
+  // A buffer with any content, aligned to 64 bytes; null: there is no shared
+  // memory to be had.
   std::shared_ptr<std::byte> Allocate(size_t bytes);
 
   // Where some bytes lie; none: not in a slab.
@@ -44,14 +47,21 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
 
  private:
   ShmArena() = default;
+  // Null: there is none left.
+  std::byte* Cut(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AddSlab(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Return(std::byte* buffer, size_t bytes);
 
   Mutex mutex_;
   uint32_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t total_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of all slabs
   std::shared_ptr<Slab> newest_ ABSL_GUARDED_BY(mutex_);
   size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // of the newest
-  // By their first byte. Their buffers keep them.
-  std::map<const std::byte*, std::weak_ptr<Slab>> slabs_
+  // By their first byte.
+  std::map<const std::byte*, std::shared_ptr<Slab>> slabs_
       ABSL_GUARDED_BY(mutex_);
+  // Those that nobody has, by their size.
+  std::map<size_t, std::vector<std::byte*>> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace parapet::net

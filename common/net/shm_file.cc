@@ -26,6 +26,11 @@ absl::Status Errno(const char* what) {
   return absl::ErrnoToStatus(errno, what);
 }
 
+bool GetPeer(int socket, ucred* peer) {
+  socklen_t size = sizeof(*peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> MakeSharedFile(size_t bytes) {
@@ -96,6 +101,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, void* data, size_t size) {
   if (got < 0) return Errno("cannot receive descriptors");
   Packet packet;
   packet.size = static_cast<size_t>(got);
+  packet.cut = (message.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
@@ -112,13 +118,17 @@ absl::StatusOr<Packet> ReceivePacket(int socket, void* data, size_t size) {
 
 absl::Status CheckSameUser(int socket) {
   ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+  if (!GetPeer(socket, &peer))
     return Errno("cannot tell whose process connected");
   if (peer.uid == geteuid()) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "shared memory is for one user's processes; this one is user ", peer.uid,
       "'s"));
+}
+
+pid_t ProcessOf(int socket) {
+  ucred peer{};
+  return GetPeer(socket, &peer) ? peer.pid : 0;
 }
 
 }  // namespace parapet::net

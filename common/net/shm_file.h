@@ -1,6 +1,8 @@
 #ifndef PARAPET_COMMON_NET_SHM_FILE_H_
 #define PARAPET_COMMON_NET_SHM_FILE_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -31,7 +33,8 @@ absl::Status CheckSharedFile(int fd, size_t bytes);
 absl::Status SendPacket(int socket, const void* data, size_t size,
                         const std::vector<int>& fds);
 struct Packet {
-  size_t size = 0;  // 0: the other side is gone
+  size_t size = 0;   // 0: the other side is gone
+  bool cut = false;  // there were more descriptors than there is room for
   std::vector<UniqueFd> fds;
 };
 // At most `size` bytes; what is longer is cut.
@@ -40,6 +43,9 @@ absl::StatusOr<Packet> ReceivePacket(int socket, void* data, size_t size);
 // PermissionDenied: the process at the other end of a Unix socket belongs to
 // another user.
 absl::Status CheckSameUser(int socket);
+// That process, or the one that it was, as it opened its end; 0: it lives where
+// ours cannot see it.
+pid_t ProcessOf(int socket);
 
 }  // namespace parapet::net
 

@@ -1,6 +1,8 @@
 #include "common/net/shm_link.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -15,7 +17,6 @@ namespace {
 constexpr uint64_t kMagic = 0x3130'4d48'5350'5250;  // "PRPSHM01"
 constexpr size_t kPage = 4096;
 constexpr size_t kMostBytes = size_t{1} << 30;
-constexpr size_t kMostSlab = size_t{1} << 40;
 
 struct Hello {
   uint64_t magic = kMagic;
@@ -49,20 +50,40 @@ absl::StatusOr<Packet> Receive(int socket, size_t fds, T* content) {
   PARAPET_ASSIGN_OR_RETURN(Packet packet,
                            ReceivePacket(socket, content, sizeof(T)));
   if (packet.size == 0) return absl::AbortedError(Gone().message());
+  if (packet.cut) {
+    return absl::ResourceExhaustedError(
+        "descriptors were lost: this process can open no more (ulimit -n), or "
+        "the other side sent too many");
+  }
   if (packet.size != sizeof(T) || packet.fds.size() != fds ||
       content->magic != kMagic)
     return Nonsense();
   return packet;
 }
 
-absl::Status CheckShape(const ShmShape& shape) {
-  const bool fits = std::has_single_bit(shape.ring) && shape.ring >= kPage &&
-                    shape.block % 64 == 0 && shape.block > 0 &&
-                    shape.block <= kMostBytes && shape.ring <= kMostBytes &&
-                    shape.blocks >= 2 && shape.blocks <= ShmShape::kMostSlots &&
-                    shape.loans <= ShmShape::kMostSlots &&
-                    shape.slots() <= ShmShape::kMostSlots &&
-                    shape.bytes() <= kMostBytes;
+// That it is of no file type, as an eventfd, and does not block. A full pipe,
+// say, would keep whoever writes to it.
+absl::Status CheckBell(int fd) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0)
+    return absl::ErrnoToStatus(errno, "cannot look at an eventfd");
+  const int flags = fcntl(fd, F_GETFL);
+  return (facts.st_mode & S_IFMT) == 0 && (flags & O_NONBLOCK) != 0
+             ? absl::OkStatus()
+             : Nonsense();
+}
+
+absl::Status CheckShape(const ShmShape& shape, const Limits& limits) {
+  const size_t record = shm_internal::kLine +
+                        shm_internal::Padded(limits.max_header) +
+                        ShmWriter::kInline;
+  const bool fits =
+      std::has_single_bit(shape.ring) && shape.ring >= 2 * record &&
+      shape.block % 64 == 0 && shape.block > 0 && shape.block <= kMostBytes &&
+      shape.ring <= kMostBytes && shape.blocks >= 2 &&
+      shape.blocks <= ShmShape::kMostSlots &&
+      shape.loans <= ShmShape::kMostSlots &&
+      shape.slots() <= ShmShape::kMostSlots && shape.bytes() <= kMostBytes;
   return fits ? absl::OkStatus() : Nonsense();
 }
 
@@ -73,18 +94,21 @@ absl::StatusOr<std::shared_ptr<ShmBell>> ShmBell::Make() {
   if (!bell.valid())
     return absl::ErrnoToStatus(errno, "cannot make an eventfd");
   PARAPET_ASSIGN_OR_RETURN(UniqueFd word, MakeSharedFile(kPage));
-  return Open(std::move(bell), std::move(word));
+  PARAPET_ASSIGN_OR_RETURN(std::shared_ptr<ShmBell> made,
+                           Open(std::move(bell), word));
+  made->file_ = std::move(word);
+  return made;
 }
 
 absl::StatusOr<std::shared_ptr<ShmBell>> ShmBell::Open(UniqueFd bell,
-                                                       UniqueFd word) {
+                                                       const UniqueFd& word) {
+  PARAPET_RETURN_IF_ERROR(CheckBell(bell.get()));
   PARAPET_RETURN_IF_ERROR(CheckSharedFile(word.get(), kPage));
   std::shared_ptr<ShmBell> opened(new ShmBell);
   PARAPET_ASSIGN_OR_RETURN(opened->mapping_, MapFile(word.get(), kPage, true));
   opened->word_ =
       reinterpret_cast<std::atomic<uint32_t>*>(opened->mapping_.get());
   opened->bell_ = std::move(bell);
-  opened->file_ = std::move(word);
   return opened;
 }
 
@@ -111,8 +135,8 @@ absl::StatusOr<ShmLink> AnswerHello(int socket, const ShmBell& bell,
   Hello hello;
   PARAPET_ASSIGN_OR_RETURN(Packet packet, Receive(socket, 2, &hello));
   ShmLink link;
-  PARAPET_ASSIGN_OR_RETURN(link.peer, ShmBell::Open(std::move(packet.fds[0]),
-                                                    std::move(packet.fds[1])));
+  PARAPET_ASSIGN_OR_RETURN(
+      link.peer, ShmBell::Open(std::move(packet.fds[0]), packet.fds[1]));
   PARAPET_ASSIGN_OR_RETURN(UniqueFd counters, MakeSharedFile(sizeof(Counters)));
   PARAPET_ASSIGN_OR_RETURN(UniqueFd up, MakeSharedFile(shape.bytes()));
   PARAPET_ASSIGN_OR_RETURN(UniqueFd down, MakeSharedFile(shape.bytes()));
@@ -144,7 +168,7 @@ absl::StatusOr<ShmLink> TakeAnswer(int socket, const Limits& limits) {
   PARAPET_ASSIGN_OR_RETURN(Packet packet, Receive(socket, 5, &answer));
   const ShmShape shape = {answer.ring, answer.block, answer.blocks,
                           answer.loans};
-  PARAPET_RETURN_IF_ERROR(CheckShape(shape));
+  PARAPET_RETURN_IF_ERROR(CheckShape(shape, limits));
   std::vector<UniqueFd>& fds = packet.fds;
   PARAPET_RETURN_IF_ERROR(CheckSharedFile(fds[0].get(), sizeof(Counters)));
   PARAPET_RETURN_IF_ERROR(CheckSharedFile(fds[1].get(), shape.bytes()));
@@ -156,8 +180,7 @@ absl::StatusOr<ShmLink> TakeAnswer(int socket, const Limits& limits) {
   PARAPET_ASSIGN_OR_RETURN(const Mapping in,
                            MapFile(fds[2].get(), shape.bytes(), false));
   ShmLink link;
-  PARAPET_ASSIGN_OR_RETURN(link.peer,
-                           ShmBell::Open(std::move(fds[3]), std::move(fds[4])));
+  PARAPET_ASSIGN_OR_RETURN(link.peer, ShmBell::Open(std::move(fds[3]), fds[4]));
   auto* const both = reinterpret_cast<Counters*>(shared.get());
   using Owners = std::pair<Mapping, Mapping>;
   link.writer = std::make_unique<ShmWriter>(ShmMemory{
@@ -174,10 +197,12 @@ absl::Status SendSlab(int socket, uint32_t id, int file, size_t bytes) {
   return SendPacket(socket, &note, sizeof(note), {file});
 }
 
-absl::StatusOr<ShmSlab> TakeSlab(int socket) {
+absl::StatusOr<ShmSlab> TakeSlab(int socket, size_t most) {
   SlabNote note;
   PARAPET_ASSIGN_OR_RETURN(Packet packet, Receive(socket, 1, &note));
-  if (note.bytes > kMostSlab || note.id > ~uint32_t{0}) return Nonsense();
+  if (note.id > ~uint32_t{0}) return Nonsense();
+  if (note.bytes > most)
+    return absl::ResourceExhaustedError("it lends from too much memory");
   const int file = packet.fds[0].get();
   PARAPET_RETURN_IF_ERROR(CheckSharedFile(file, note.bytes));
   PARAPET_ASSIGN_OR_RETURN(Mapping mapping, MapFile(file, note.bytes, false));

@@ -18,9 +18,9 @@ namespace parapet::net {
 class ShmBell {
  public:
   static absl::StatusOr<std::shared_ptr<ShmBell>> Make();
-  // Of a peer; checked.
+  // Of a peer; checked: to ring it must not keep us waiting.
   static absl::StatusOr<std::shared_ptr<ShmBell>> Open(UniqueFd bell,
-                                                       UniqueFd word);
+                                                       const UniqueFd& word);
 
   // Wakes it if it sleeps. From any thread.
   void Ring();
@@ -38,7 +38,8 @@ class ShmBell {
  private:
   ShmBell() = default;
 
-  UniqueFd bell_, file_;
+  UniqueFd bell_;
+  UniqueFd file_;  // of the word; only its owner keeps it
   Mapping mapping_;
   std::atomic<uint32_t>* word_ = nullptr;
 };
@@ -59,7 +60,8 @@ struct ShmSlab {
   Mapping mapping;  // to be read only
 };
 // Unavailable: there is no word; Aborted: the other side is gone.
-absl::StatusOr<ShmSlab> TakeSlab(int socket);
+// ResourceExhausted: it is larger than `most` bytes.
+absl::StatusOr<ShmSlab> TakeSlab(int socket, size_t most);
 
 // How two processes agree on one, by a packet each way over a Unix socket. The
 // accepting side makes the memory.

@@ -14,6 +14,9 @@ using shm_internal::kNoSlot;
 using shm_internal::Padded;
 using shm_internal::RecordHead;
 
+// In one call, so that a writer that never ends its message keeps nobody.
+constexpr int kMostRecords = 64;
+
 // A copy of a record's head, checked, and where the rest of it is.
 struct ShmReader::Record {
   RecordHead head;
@@ -83,6 +86,8 @@ absl::StatusOr<ShmReader::Record> ShmReader::ReadRecord() {
   const size_t most = std::min<size_t>(there, ring - place);
   Record record{{}, memory.bytes + place, 0};
   std::memcpy(&record.head, record.begin, sizeof(record.head));
+  // From here on the compiler may not look at the ring again instead.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   const RecordHead& head = record.head;
   if (head.kind == RecordHead::kSkip) {
     record.bytes = ring - place;
@@ -131,7 +136,7 @@ absl::Status ShmReader::TakePayload(const Record& record) {
     const std::shared_ptr<const void> owner(
         lent.data, [slots = slots_, slot = head.slot, mapping = lent.owner](
                        const void*) { slots->Return(slot); });
-    message_->payload = Payload(owner, lent.data, total_);
+    message_->payload = Payload::ThatMayChange(owner, lent.data, total_);
     return absl::OkStatus();
   }
   if (parts_ == nullptr) {
@@ -164,7 +169,7 @@ absl::Status ShmReader::Take(const Record& record) {
 }
 
 absl::StatusOr<std::optional<ShmReader::Message>> ShmReader::Read() {
-  while (HasMore()) {
+  for (int records = 0; records < kMostRecords && HasMore(); ++records) {
     PARAPET_ASSIGN_OR_RETURN(const Record record, ReadRecord());
     const bool skip = record.head.kind == RecordHead::kSkip;
     if (!skip) PARAPET_RETURN_IF_ERROR(Take(record));

@@ -38,8 +38,9 @@ namespace parapet::net {
 // that are lent in this way.
 //
 // Either side may be hostile, and may write at any time: the other takes each
-// number once, checks it, and uses the copy. The content of a payload may
-// change while it is read; whoever needs it twice copies it.
+// number once, checks it, and uses the copy. The content of a payload in place
+// may change while it is read (Payload::may_change); whoever needs it twice
+// copies it.
 
 // What both sides write. Zeroed at first. Positions count bytes, or slots,
 // from the beginning.
@@ -136,7 +137,8 @@ class ShmReader {
   ShmReader(ShmMemory memory, const Limits& limits,
             std::function<void()> ring_bell);
 
-  // The next message, if a whole one is there. DataLoss: the writer broke the
+  // The next message, if a whole one is there in the next few records (more
+  // than any writer of ours needs for one). DataLoss: the writer broke the
   // rules, in words; InvalidArgument: it is over the limits.
   struct Message {
     std::string header;

@@ -1,27 +1,23 @@
 #include "common/net/shm_transport.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/net/ready_set.h"
 #include "common/net/shm_arena.h"
+#include "common/net/shm_borrowed.h"
+#include "common/net/shm_ended.h"
 #include "common/net/shm_link.h"
+#include "common/net/shm_listener.h"
 #include "common/status_macros.h"
 
 namespace parapet::net {
@@ -30,36 +26,8 @@ namespace {
 constexpr size_t kMostEvents = 256;  // of one Poll
 constexpr int kTurn = 16;            // messages of a connection in its turn
 constexpr uint64_t kListener = 0, kBell = 1, kFirstId = 2;  // keys
-constexpr int kBacklog = 512;
-constexpr size_t kMostSlabs = 4096;  // of a peer
 // While a handshake is under way, which no descriptor tells of.
 constexpr absl::Duration kHandshakeTick = absl::Milliseconds(5);
-
-absl::StatusOr<sockaddr_un> ParsePath(absl::string_view address) {
-  absl::string_view path = address;
-  sockaddr_un parsed{};
-  parsed.sun_family = AF_UNIX;
-  if (!absl::ConsumePrefix(&path, "shm://") || path.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is no address; write shm:///path"));
-  }
-  if (path.size() >= sizeof(parsed.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "': a path may have ",
-                     sizeof(parsed.sun_path) - 1, " characters at most"));
-  }
-  std::memcpy(parsed.sun_path, path.data(), path.size());
-  return parsed;
-}
-
-int ConnectTo(int socket, const sockaddr_un& to) {
-  return connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to));
-}
-
-UniqueFd OpenSocket() {
-  return UniqueFd(
-      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
 
 class ShmTransport : public Transport {
  public:
@@ -89,18 +57,26 @@ class ShmTransport : public Transport {
     std::optional<ShmWriter::Loan> loan;
   };
   struct Connection {
+    Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    // The other side hears of it also where a forked process has the socket.
+    ~Connection() {
+      if (socket.valid()) shutdown(socket.get(), SHUT_RDWR);
+    }
+
     UniqueFd socket;
     sockaddr_un to{};        // of one that we asked for
     bool connected = false;  // the socket is
     bool accepted = false;   // by us
     bool heard = false;      // the owner knows of it
     bool gone = false;       // the other side is; what it wrote is still there
-    absl::Time deadline;     // of the handshake
+    std::string reason = "the other side ended";
+    absl::Time deadline;  // of the handshake
     std::optional<ShmLink> link;
     std::deque<Waiting> waiting;
-    // Slabs of ours that the other side knows, and those of its own.
-    absl::flat_hash_set<uint32_t> told;
-    absl::flat_hash_map<uint32_t, ShmSlab> slabs;
+    absl::flat_hash_set<uint32_t> told;  // slabs of ours that it knows
+    ShmBorrowed borrowed;
   };
   using Links = std::map<ConnectionId, Connection>;
 
@@ -117,11 +93,6 @@ class ShmTransport : public Transport {
   void AdvanceHandshakes(std::vector<Event>* events);
   std::optional<ShmWriter::Loan> LoanOf(Connection* connection,
                                         const Payload& payload);
-  static absl::Status TakeSlabs(Connection* connection);
-  static absl::StatusOr<ShmReader::Lent> FindLent(Connection* connection,
-                                                  uint32_t slab,
-                                                  uint64_t offset,
-                                                  uint64_t bytes);
   absl::Status Flush(Connection* connection);
   void FlushAll(std::vector<Event>* events);
   void ReadTurn(ConnectionId id, std::vector<Event>* events);
@@ -132,23 +103,19 @@ class ShmTransport : public Transport {
             std::vector<Event>* events);
   void CountShaking();
   void End(ConnectionId id);
-  void ForgetLent();
 
   const ShmOptions options_;
   absl::Status ready_status_;
   ReadySet ready_;
   std::shared_ptr<ShmBell> bell_;
   const std::shared_ptr<ShmArena> arena_ = ShmArena::Make();
-  UniqueFd listener_;
-  std::string path_;  // of the listener, to be removed
+  std::unique_ptr<ShmListener> listener_;
   ConnectionId next_ = kFirstId;
   ConnectionId turn_ = kFirstId;  // who is read first
   size_t shaking_ = 0;            // connections without a link
   int polls_ = 0;
   Links links_;
-  // Of connections that ended, until the other sides have let go of what was
-  // lent to them.
-  std::deque<std::pair<absl::Time, std::unique_ptr<ShmWriter>>> ended_;
+  ShmEnded ended_{options_.keep_lent};
 };
 
 absl::Status ShmTransport::Open() {
@@ -172,66 +139,42 @@ ShmTransport::~ShmTransport() {
     if (!ready_.Scan(absl::Milliseconds(1), &found).ok()) break;
     for (uint64_t key : found) OnReady(key, &ignored);
   }
-  if (!path_.empty()) unlink(path_.c_str());
 }
 
 // ---- Connections ------------------------------------------------------------
 
 absl::StatusOr<std::string> ShmTransport::Listen(const std::string& address) {
   PARAPET_RETURN_IF_ERROR(ready_status_);
-  if (listener_.valid())
+  if (listener_ != nullptr)
     return absl::FailedPreconditionError("this transport listens already");
-  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un at, ParsePath(address));
-  UniqueFd socket = OpenSocket();
-  if (!socket.valid())
-    return absl::ErrnoToStatus(errno, "cannot open a socket");
-  // What a process that was killed left behind is in nobody's way.
-  if (const UniqueFd probe = OpenSocket();
-      ConnectTo(probe.get(), at) != 0 && errno == ECONNREFUSED)
-    unlink(at.sun_path);
-  // What the path gets: nobody else may even connect.
-  fchmod(socket.get(), S_IRUSR | S_IWUSR);
-  const int bound =
-      bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at));
-  const int error = errno;
-  if (bound != 0) {
-    if (error == EADDRINUSE)
-      return absl::AlreadyExistsError(absl::StrCat(address, " is in use"));
-    return absl::ErrnoToStatus(error,
-                               absl::StrCat("cannot listen at ", address));
-  }
-  path_ = at.sun_path;
-  if (listen(socket.get(), kBacklog) != 0)
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("cannot listen at ", address));
-  PARAPET_RETURN_IF_ERROR(ready_.Watch(socket.get(), kListener));
-  listener_ = std::move(socket);
+  PARAPET_ASSIGN_OR_RETURN(std::unique_ptr<ShmListener> listener,
+                           ShmListener::Open(address));
+  PARAPET_RETURN_IF_ERROR(ready_.Watch(listener->fd(), kListener));
+  listener_ = std::move(listener);
   return address;
 }
 
 absl::StatusOr<ConnectionId> ShmTransport::Connect(const std::string& address) {
   PARAPET_RETURN_IF_ERROR(ready_status_);
-  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un to, ParsePath(address));
+  PARAPET_ASSIGN_OR_RETURN(const sockaddr_un to, ParseShmAddress(address));
   const ConnectionId id = next_++;
   Connection& connection = links_[id];
   connection.to = to;
   connection.heard = true;
   connection.deadline = absl::Now() + options_.connect_timeout;
-  connection.socket = OpenSocket();
+  connection.socket = OpenShmSocket();
   ++shaking_;
   return id;
 }
 
 void ShmTransport::Accept() {
   while (true) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd socket = listener_->Accept();
     if (!socket.valid()) return;
     const auto accepted =
         std::count_if(links_.begin(), links_.end(),
                       [](const auto& link) { return link.second.accepted; });
-    if (static_cast<size_t>(accepted) >= options_.limits.max_connections ||
-        !CheckSameUser(socket.get()).ok())
+    if (static_cast<size_t>(accepted) >= options_.limits.max_connections)
       continue;  // hangs up
     const ConnectionId id = next_++;
     if (!ready_.Watch(socket.get(), id).ok()) continue;
@@ -247,7 +190,7 @@ void ShmTransport::Accept() {
 absl::Status ShmTransport::Greet(Connection* connection) {
   if (!connection->socket.valid())
     return absl::ResourceExhaustedError("no descriptor is left for a socket");
-  if (ConnectTo(connection->socket.get(), connection->to) != 0) {
+  if (ConnectShmSocket(connection->socket.get(), connection->to) != 0) {
     // Nobody is there yet, or many others wait there as well.
     const bool yet =
         errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN;
@@ -255,6 +198,8 @@ absl::Status ShmTransport::Greet(Connection* connection) {
     return yet ? absl::UnavailableError(status.message()) : status;
   }
   connection->connected = true;
+  // Whoever was first at a path that others can write to.
+  PARAPET_RETURN_IF_ERROR(CheckSameUser(connection->socket.get()));
   return SendHello(connection->socket.get(), *bell_);
 }
 
@@ -296,7 +241,8 @@ bool ShmTransport::Advance(ConnectionId id, Connection* connection,
   // goes with it.
   connection->link->reader->SetLender(
       [connection](uint32_t slab, uint64_t offset, uint64_t bytes) {
-        return FindLent(connection, slab, offset, bytes);
+        return connection->borrowed.Find(connection->socket.get(), slab, offset,
+                                         bytes);
       });
   if (connection->accepted) return true;
   Event event;
@@ -330,38 +276,12 @@ void ShmTransport::OnSocket(ConnectionId id, std::vector<Event>* events) {
     Advance(id, &connection, events);
     return;
   }
-  if (absl::IsUnavailable(TakeSlabs(&connection))) return;
-  // What it wrote before is still there.
+  const absl::Status status = connection.borrowed.Take(connection.socket.get());
+  if (absl::IsUnavailable(status)) return;
+  if (!absl::IsAborted(status))
+    connection.reason = std::string(status.message());
   connection.gone = true;
   ready_.Unwatch(connection.socket.get());
-}
-
-// All that were told. Unavailable: there are no more, for now.
-absl::Status ShmTransport::TakeSlabs(Connection* connection) {
-  while (true) {
-    PARAPET_ASSIGN_OR_RETURN(ShmSlab slab, TakeSlab(connection->socket.get()));
-    if (connection->slabs.size() >= kMostSlabs)
-      return absl::ResourceExhaustedError("it lends from too many files");
-    const uint32_t id = slab.id;
-    connection->slabs[id] = std::move(slab);
-  }
-}
-
-absl::StatusOr<ShmReader::Lent> ShmTransport::FindLent(Connection* connection,
-                                                       uint32_t slab,
-                                                       uint64_t offset,
-                                                       uint64_t bytes) {
-  auto found = connection->slabs.find(slab);
-  if (found == connection->slabs.end()) {
-    // The word of it came before the record.
-    (void)TakeSlabs(connection);
-    found = connection->slabs.find(slab);
-  }
-  if (found == connection->slabs.end() || offset > found->second.bytes ||
-      bytes > found->second.bytes - offset)
-    return absl::DataLossError("it lends what it does not have");
-  return ShmReader::Lent{found->second.mapping,
-                         found->second.mapping.get() + offset};
 }
 
 // Where the other side finds a payload, if it lies in memory of ours that it
@@ -411,24 +331,15 @@ void ShmTransport::Down(ConnectionId id, absl::string_view reason,
 void ShmTransport::End(ConnectionId id) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
-  std::optional<ShmLink>& link = found->second.link;
-  if (link && link->writer->Lends()) {
-    ended_.emplace_back(absl::Now() + options_.keep_lent,
-                        std::move(link->writer));
+  Connection& connection = found->second;
+  const int socket = connection.socket.get();
+  // A forked process may have the socket: then it would be watched for ever.
+  ready_.Unwatch(socket);
+  if (connection.link) {
+    ended_.Keep(std::move(connection.link->writer), ProcessOf(socket),
+                absl::Now());
   }
   links_.erase(found);
-}
-
-// Otherwise its memory would be written anew while somebody reads it.
-void ShmTransport::ForgetLent() {
-  if (ended_.empty()) return;
-  const absl::Time now = absl::Now();
-  ended_.erase(std::remove_if(ended_.begin(), ended_.end(),
-                              [now](auto& each) {
-                                return each.first < now ||
-                                       !each.second->Lends();
-                              }),
-               ended_.end());
 }
 
 // ---- Messages ---------------------------------------------------------------
@@ -487,7 +398,7 @@ void ShmTransport::ReadTurn(ConnectionId id, std::vector<Event>* events) {
         connection.link->reader->Read();
     if (!message.ok()) return Down(id, message.status().message(), events);
     if (!*message) {
-      if (connection.gone) Down(id, "the other side ended", events);
+      if (connection.gone) Down(id, connection.reason, events);
       return;
     }
     connection.heard = true;
@@ -537,7 +448,7 @@ absl::Status ShmTransport::Poll(absl::Duration timeout,
       found.clear();
       PARAPET_RETURN_IF_ERROR(ready_.Scan(absl::ZeroDuration(), &found));
       for (uint64_t key : found) OnReady(key, &fresh);
-      ForgetLent();
+      ended_.Forget(absl::Now());
     }
     AdvanceHandshakes(&fresh);
     FlushAll(&fresh);

@@ -20,8 +20,8 @@ struct ShmOptions {
   // How long what was sent just before the end of the transport may take to
   // leave. The destructor waits that long at most.
   absl::Duration linger = absl::Milliseconds(200);
-  // How long what was lent over a connection that ended is kept for a peer that
-  // may still read it.
+  // How long what was lent over a connection that ended is kept for a process
+  // that lives and may still read it (shm_ended.h).
   absl::Duration keep_lent = absl::Seconds(60);
 };
 
@@ -40,8 +40,12 @@ ShmOptions ShmOptionsFor(const ShardMap& map);
 //    copied to, or is lent (shm_ring.h).
 //  * The accepting side gets a kDown, too, for connections that it has heard
 //    from.
-//  * Processes of other users are refused. Those of the same user are trusted
-//    not to change a payload while it is read, and no further.
+//  * Processes of other users are refused, on both sides. Those of the same
+//  user
+//    are trusted with no more than they can do by a signal: payloads that they
+//    may change say so (Payload::may_change), and what they write is checked.
+//    One that meddles with a bell which it was given delays others, until their
+//    Poll is over.
 //  * Every Poll looks at every connection: it is made for some hundreds.
 std::unique_ptr<Transport> MakeShmTransport(const ShmOptions& options);
 

@@ -42,7 +42,8 @@ struct Event {
   Kind kind = Kind::kMessage;
   ConnectionId connection = 0;
   std::string header;  // raw bytes, as received, not yet verified
-  Payload payload;     // empty where the message has none
+  Payload payload;     // empty where the message has none; it may change if
+                       // the peer lies (Payload::may_change)
   std::string reason;
 };
 
@@ -82,9 +83,12 @@ class Transport {
   virtual absl::Status Send(ConnectionId to, absl::string_view header,
                             Payload payload) = 0;
 
-  // A buffer, 64-byte aligned, from which Send to some peers takes a payload
-  // without copying it; it is freed with its last owner. Null: this transport
-  // has none to give, ordinary memory will do. From any thread.
+  // A buffer with any content, 64-byte aligned, from which Send to some peers
+  // takes a payload without copying it: they read it where it is, so it stays
+  // as it is from the first Send of something in it until all such payloads
+  // have been let go of. With its last owner it may be given out again; it may
+  // outlive the transport. Null: this transport has none to give, ordinary
+  // memory will do. From any thread.
   virtual std::shared_ptr<std::byte> Allocate(size_t bytes) { return nullptr; }
 
   // Closes a connection; what is queued is dropped, or sent if the network

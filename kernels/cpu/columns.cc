@@ -256,18 +256,6 @@ HWY_EXPORT(ReduceLines);
 // A multiple of every vector.
 constexpr size_t kLine = 16;
 
-// Whether every value is finite, which the sum of finite values may not be.
-bool AllFinite(const uint8_t* const* rows, int count, size_t elements) {
-  for (int r = 0; r < count; ++r) {
-    for (size_t i = 0; i < elements; ++i) {
-      float value;
-      std::memcpy(&value, rows[r] + i * sizeof(float), sizeof(value));
-      if (!(value - value == 0)) return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 Columns::Columns(CoordinateOp op, int f, double scale, int rows) {
@@ -299,7 +287,18 @@ bool Columns::Reduce(const uint8_t* const* rows, size_t elements, bool stream,
     finite &= reduce(task_, at.data(), kLine, false, results);
     std::copy_n(results, rest, out + whole);
   }
-  return finite || AllFinite(rows, task_.rows, elements);
+  return finite;
+}
+
+bool AllFinite(const uint8_t* const* rows, size_t count, size_t elements) {
+  for (size_t r = 0; r < count; ++r) {
+    for (size_t i = 0; i < elements; ++i) {
+      float value;
+      std::memcpy(&value, rows[r] + i * sizeof(float), sizeof(value));
+      if (!(value - value == 0)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace parapet

@@ -23,9 +23,12 @@ class Columns {
   // rows >= 1, and as ReduceSpec says.
   Columns(CoordinateOp op, int f, double scale, int rows);
 
-  // out[j] = the operation over rows[i][j], float32 at any address. False if
-  // some value was not finite: `out` then holds anything in its column, and the
-  // right results elsewhere. `stream`: see StoreOrStream.
+  // out[j] = the operation over rows[i][j], float32 at any address. Each value
+  // is read once, for what is looked at and what is used: somebody else may
+  // write to it at the time. False if some value was not finite, or they are
+  // too large for that to show: `out` then holds anything in the columns of
+  // those that are not finite, and the right results elsewhere. `stream`: see
+  // StoreOrStream.
   bool Reduce(const uint8_t* const* rows, size_t elements, bool stream,
               float* out) const;
 
@@ -41,6 +44,9 @@ class Columns {
  private:
   Task task_;
 };
+
+// Whether every value is finite, which the sum of finite values may not be.
+bool AllFinite(const uint8_t* const* rows, size_t count, size_t elements);
 
 }  // namespace parapet
 

@@ -111,19 +111,30 @@ class ColumnReducer : public TileReducer {
     const uint8_t* const* rows = floats_.Read(begin, elements);
     if (patcher_) {
       if (!columns_.Reduce(rows, elements, stream, aggregate))
-        patcher_->Patch(rows, begin, elements, aggregate, report);
+        Again(begin, elements, aggregate, report);
       return;
     }
     // The aggregate may be one of the rows.
     float results[kTileElements];
-    if (!columns_.Reduce(rows, elements, false, results)) {
-      MarkNan(rows, rows_.size(), results, elements);
-      ReplaceBad(begin, absl::MakeSpan(results, elements), report);
-    }
+    if (!columns_.Reduce(rows, elements, false, results))
+      Again(begin, elements, results, report);
     std::copy_n(results, elements, aggregate);
   }
 
  private:
+  // A tile with a value that is not finite: from a copy, as it is looked at
+  // more than once.
+  void Again(size_t begin, size_t elements, float* results,
+             ReduceReport* report) {
+    const uint8_t* const* rows = floats_.Copy(elements);
+    columns_.Reduce(rows, elements, false, results);
+    if (AllFinite(rows, rows_.size(), elements)) return;
+    if (patcher_)
+      return patcher_->Patch(rows, begin, elements, results, report);
+    MarkNan(rows, rows_.size(), results, elements);
+    ReplaceBad(begin, absl::MakeSpan(results, elements), report);
+  }
+
   const std::vector<Row> rows_;
   FloatRows floats_;
   const Columns columns_;

@@ -1,5 +1,7 @@
 #include "kernels/cpu/tile.h"
 
+#include <cstring>
+
 #include "kernels/cpu/cast.h"
 
 namespace parapet {
@@ -23,6 +25,17 @@ const uint8_t* const* FloatRows::Read(size_t begin, size_t elements) {
     }
     DecodeRange(from, row.dtype, row.scale, elements, copies_[i].data());
     at_[i] = reinterpret_cast<const uint8_t*>(copies_[i].data());
+  }
+  return at_.data();
+}
+
+const uint8_t* const* FloatRows::Copy(size_t elements) {
+  again_.resize(rows_.size());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (!copies_[i].empty()) continue;
+    again_[i].resize(kTileElements);
+    std::memcpy(again_[i].data(), at_[i], elements * sizeof(float));
+    at_[i] = reinterpret_cast<const uint8_t*>(again_[i].data());
   }
   return at_.data();
 }

@@ -23,12 +23,16 @@ class FloatRows {
   // Addresses of elements [begin, begin + elements) of each row, at most
   // kTileElements, at any alignment; valid until the next call.
   const uint8_t* const* Read(size_t begin, size_t elements);
+  // The same elements again, in memory of its own. Rows over shared memory
+  // belong to somebody who may lie: what is read twice must be a copy.
+  const uint8_t* const* Copy(size_t elements);
 
   size_t size() const { return at_.size(); }
 
  private:
   const absl::Span<const Row> rows_;
   std::vector<std::vector<float>> copies_;  // empty where none is needed
+  std::vector<std::vector<float>> again_;   // of those that have no copy
   std::vector<const uint8_t*> at_;
 };
 

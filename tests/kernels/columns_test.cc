@@ -210,5 +210,38 @@ TEST_P(ColumnsTest, NobodyIsThere) {
   EXPECT_EQ(report.first_bad, 0);
 }
 
+// A liar's row in shared memory: it is NaN when it is read, and finite when
+// somebody looks why the result is not. Here the results themselves overwrite
+// it, half a tile later.
+TEST_P(ColumnsTest, ARowThatChangesWhileItIsRead) {
+  constexpr int64_t kElements = 1000, kLater = 512;
+  std::mt19937_64 random(8);
+  std::uniform_real_distribution<float> honest(1, 2);
+  for (int count : {5, 16, 40}) {
+    for (int liar = 0; liar < count; ++liar) {
+      std::vector<std::vector<float>> values(count,
+                                             std::vector<float>(kElements));
+      for (std::vector<float>& row : values)
+        std::generate(row.begin(), row.end(), [&] { return honest(random); });
+      for (CoordinateOp op : kOps) {
+        if (op == CoordinateOp::kSignVote) continue;
+        Guarded<float> both(kElements + kLater);
+        float* const results = both.data();
+        float* const lies = both.data() + kLater;
+        std::fill_n(lies, kElements, 1.5f);
+        std::fill_n(lies, kElements - kLater, kNan);
+        std::vector<Row> rows;
+        for (int r = 0; r < count; ++r)
+          rows.push_back({.data = r == liar ? lies : values[r].data()});
+        device_->Reduce({.op = op, .f = 1}, rows, nullptr, kElements, results);
+        for (int64_t j = 0; j < kLater; ++j)
+          ASSERT_THAT(results[j],
+                      testing::AllOf(testing::Ge(1), testing::Le(2)))
+              << count << " " << liar << " " << int(op) << " " << j;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace parapet::kernel_testing

@@ -210,6 +210,33 @@ TEST_F(ShmRingTest, AReaderThatReturnsWhatItWasNotGiven) {
   }
 }
 
+// A message without an end, that goes on whenever something of it was read.
+TEST_F(ShmRingTest, ReadsAreBounded) {
+  const RecordHead skip = {.kind = RecordHead::kSkip};
+  Forge(skip, kRing);
+  counters_.wants_room = 1;
+  int read = 0;
+  ShmReader reader(Memory(), limits_, [&] {
+    if (++read == 10000) return;
+    Forge(skip, kRing);
+    counters_.wants_room = 1;
+  });
+  const auto message = reader.Read();
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_FALSE(message->has_value());
+  EXPECT_LT(read, 1000);
+}
+
+// In place it is the writer's to change.
+TEST_F(ShmRingTest, PayloadsInPlaceMayChange) {
+  ShmWriter writer(Memory());
+  const auto reader = Reader();
+  for (const size_t size : {1000, 4096, 10000}) {
+    ASSERT_TRUE(Write(&writer, "h", Bytes(size, 1)));
+    EXPECT_EQ((*reader->Read())->payload.may_change(), size == 4096) << size;
+  }
+}
+
 // Random bytes where records should be: refused or read, never a crash.
 TEST_F(ShmRingTest, RandomRecords) {
   std::mt19937_64 random(7);

@@ -148,6 +148,10 @@ void Cluster::StartServer(int index) {
     transport = std::make_unique<AlteringTransport>(std::move(transport),
                                                     LimitsFor(map_), alter_);
   }
+  if (index == scenario_.job.servers - 1 && scenario_.pushes_change) {
+    transport = std::make_unique<ChangingTransport>(std::move(transport),
+                                                    LimitsFor(map_));
+  }
   Add(std::make_unique<ServerProcess>(
       config, scenario_, layout_, map_, device_, disk_, std::move(transport),
       LoggerFor(ServerName(index)), hooks, SoonAfterStart(),

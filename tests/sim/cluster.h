@@ -16,6 +16,7 @@
 #include "kernels/device.h"
 #include "server/node.h"
 #include "tests/sim/altering_transport.h"
+#include "tests/sim/changing_transport.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/process.h"
 #include "tests/sim/scenario.h"

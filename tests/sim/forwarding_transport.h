@@ -10,7 +10,7 @@
 
 namespace parapet::sim {
 
-// All but what is sent is that of another transport.
+// All but what a subclass says is that of another transport.
 class ForwardingTransport : public net::Transport {
  public:
   explicit ForwardingTransport(std::unique_ptr<net::Transport> inner)
@@ -24,7 +24,7 @@ class ForwardingTransport : public net::Transport {
   }
   void Close(net::ConnectionId connection) final { inner_->Close(connection); }
   absl::Status Poll(absl::Duration timeout,
-                    std::vector<net::Event>* events) final {
+                    std::vector<net::Event>* events) override {
     return inner_->Poll(timeout, events);
   }
   void Wake() final { inner_->Wake(); }

@@ -80,6 +80,13 @@ TEST_P(EveryRule, IsThatOfTheWholeVectorForAnyNumberOfServers) {
   }
 }
 
+// What was measured is what is reduced, whatever its sender does to it then.
+TEST_P(EveryRule, PushesThatChangeOnceTheyAreMeasured) {
+  Scenario scenario = JobWith(GetParam(), 2);
+  scenario.pushes_change = true;
+  EXPECT_EQ(Run(scenario).size(), 8u);
+}
+
 std::string NameOfTest(const ::testing::TestParamInfo<std::string>& info) {
   std::string name;
   for (char c : info.param) name += isalnum(c) ? c : '_';

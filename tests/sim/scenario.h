@@ -49,6 +49,9 @@ struct Scenario {
   std::map<uint32_t, Fault> faults;  // by worker
   double breaks_per_second = 0, cuts_per_second = 0;
   absl::Duration longest_cut = absl::Seconds(2);
+  // What workers push to the last server changes once it has measured it, as if
+  // it came over shared memory from liars.
+  bool pushes_change = false;
   bool stranger = false;  // somebody sends garbage to every server
   // Whether workers without a fault may be left out: a quorum does not wait.
   bool may_lose_honest = false;
