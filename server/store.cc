@@ -11,6 +11,11 @@ namespace {
 
 constexpr const char* kMoments[2] = {"moment1", "moment2"};
 constexpr char kPrevious[] = "previous";
+constexpr size_t kLine = 64;
+
+size_t RoundedUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 }  // namespace
 
@@ -36,18 +41,16 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
       own_device_(std::move(own)),
       device_(device == nullptr ? *own_device_ : *device) {
   chunks_.resize(map_.ChunksOf(server));
-  const auto bytes =
-      static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements())) *
-      sizeof(float);
+  in_block_.resize(chunks_.size());
+  const auto elements =
+      static_cast<size_t>(std::min(map_.chunk_elements(), map_.elements()));
+  const size_t bytes = elements * sizeof(float);
   // Two versions in turn, and one more for whoever is behind.
-  const size_t idle = 3 * chunks_.size();
+  constexpr size_t kVersions = 3;
+  const size_t idle = kVersions * chunks_.size();
   const ShardDevice* from = &device_;
   pool_ = BufferPool::CreateFrom(
-      [from, bytes, memory = std::move(memory)] {
-        if (from->is_host() && memory) {
-          std::shared_ptr<std::byte> lent = memory(bytes);
-          if (lent != nullptr) return lent;
-        }
+      [from, bytes] {
         auto buffer = from->Allocate(bytes);
         return buffer.ok() ? *std::move(buffer) : nullptr;
       },
@@ -57,6 +60,23 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
           ? pool_
           : BufferPool::CreateFrom(
                 [from, bytes] { return from->AllocateHost(bytes); }, idle);
+  stride_ = RoundedUp(elements * SizeOf(wire_), kLine);
+  blocks_ = BufferPool::CreateFrom(
+      [from, bytes = stride_ * chunks_.size(), memory = std::move(memory)] {
+        std::shared_ptr<std::byte> lent;
+        if (from->is_host() && memory) lent = memory(bytes);
+        return lent != nullptr ? lent : from->AllocateHost(bytes);
+      },
+      kVersions);
+}
+
+std::shared_ptr<std::byte> Store::PublishBuffer(int64_t local) {
+  if (block_ == nullptr || in_block_[local]) {
+    block_ = blocks_->Get();
+    std::fill(in_block_.begin(), in_block_.end(), false);
+  }
+  in_block_[local] = true;
+  return {block_, block_.get() + static_cast<size_t>(local) * stride_};
 }
 
 absl::Status Store::ReserveZeros(size_t bytes,
@@ -71,7 +91,7 @@ absl::Status Store::Reserve() {
     Chunk& chunk = chunks_[local];
     const size_t bytes = FloatBytes(local);
     if (device_.is_host()) {
-      chunk.weights = pool_->Get();
+      chunk.weights = WeightsBuffer(local);
     } else {
       PARAPET_ASSIGN_OR_RETURN(chunk.weights, device_.Allocate(bytes));
     }
@@ -132,7 +152,7 @@ absl::Status Store::PublishFirst(uint64_t version) {
     Chunk& chunk = chunks_[local];
     chunk.next = chunk.weights;
     if (PublishesApart()) {
-      chunk.wire_next = host_pool_->Get();
+      chunk.wire_next = PublishBuffer(local);
       PARAPET_RETURN_IF_ERROR(device_.Encode(Floats(chunk.weights),
                                              RangeOf(local).size(), wire_,
                                              chunk.wire_next.get()));
@@ -147,14 +167,14 @@ StepTarget Store::TargetOf(int64_t local) {
   // Weights that are shared (published, or in a snapshot being written) must
   // not change.
   const bool shared = !PublishesApart() || chunk.weights.use_count() > 1;
-  chunk.next = shared ? pool_->Get() : chunk.weights;
+  chunk.next = shared ? WeightsBuffer(local) : chunk.weights;
   StepTarget target;
   target.in = Floats(chunk.weights);
   target.out = Floats(chunk.next);
   target.moment1 = moments_ > 0 ? Floats(chunk.moments[0]) : nullptr;
   target.moment2 = moments_ > 1 ? Floats(chunk.moments[1]) : nullptr;
   if (PublishesApart()) {
-    chunk.wire_next = host_pool_->Get();
+    chunk.wire_next = PublishBuffer(local);
     target.publish = chunk.wire_next.get();
     target.publish_dtype = wire_;
   }

@@ -24,13 +24,16 @@ namespace parapet {
 // device. A published chunk is in the host's, immutable, and shared with
 // whoever is being sent it; on a float32 wire, where the device's memory is the
 // host's, it is the weights themselves, so that a step writes each weight once.
+// The chunks of a version lie side by side (from line to line), so that whoever
+// reads them in shared memory has whole layers in one piece; a version's memory
+// is used again when nobody has any of it.
 //
 // The owner's thread calls everything; between TargetOf and Advance the memory
 // of that chunk may be used by another thread.
 class Store {
  public:
-  // Makes host memory for weights that are published where they are; null: it
-  // has none, and ordinary memory will do.
+  // Makes host memory for what is published; null: it has none, and ordinary
+  // memory will do.
   using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
   // `keeps_previous`: the rule needs its output of the round before. The
@@ -117,6 +120,12 @@ class Store {
                           size_t section, Frozen* frozen) const;
   // A chunk's weights in the host's memory.
   absl::StatusOr<std::shared_ptr<std::byte>> HostWeights(int64_t local) const;
+  // Room for what is published of a chunk in the version that is being made.
+  std::shared_ptr<std::byte> PublishBuffer(int64_t local);
+  // Room for a chunk's next weights.
+  std::shared_ptr<std::byte> WeightsBuffer(int64_t local) {
+    return PublishesApart() ? pool_->Get() : PublishBuffer(local);
+  }
   bool PublishesApart() const {
     return wire_ != DType::kFloat32 || !device_.is_host();
   }
@@ -136,6 +145,11 @@ class Store {
   const ShardDevice& device_;
   // Of a chunk's float32 values: the device's, and the host's.
   std::shared_ptr<BufferPool> pool_, host_pool_;
+  // Of all that is published of a version, `stride_` bytes a chunk.
+  std::shared_ptr<BufferPool> blocks_;
+  size_t stride_ = 0;
+  std::shared_ptr<std::byte> block_;  // the newest
+  std::vector<bool> in_block_;        // the chunks that have their part of it
   std::vector<Chunk> chunks_;
   std::map<uint64_t, std::vector<Payload>> published_;
 };

@@ -327,6 +327,33 @@ absl::Status Client::Await(Range range) {
   return absl::OkStatus();
 }
 
+// Null: they do not lie so that they can be read as one array of floats.
+absl::StatusOr<const float*> Client::InPlace(Range range) {
+  if (config_.session.wire != DType::kFloat32) return nullptr;
+  const std::byte* first = nullptr;
+  const std::byte* end = nullptr;
+  for (int64_t chunk = map_.ChunkAt(range.begin);
+       chunk <= map_.ChunkAt(range.end - 1); ++chunk) {
+    Payload data;
+    PARAPET_RETURN_IF_ERROR(WaitChunk(chunk, &data));
+    if (end != nullptr && data.data() != end) return nullptr;
+    if (first == nullptr) {
+      const int64_t skipped = range.begin - map_.ChunkRange(chunk).begin;
+      first = data.data() + static_cast<size_t>(skipped) * sizeof(float);
+    }
+    end = data.data() + data.size();
+  }
+  if (reinterpret_cast<uintptr_t>(first) % alignof(float) != 0) return nullptr;
+  return reinterpret_cast<const float*>(first);
+}
+
+absl::StatusOr<const float*> Client::Weights(Range range, float* replica) {
+  PARAPET_ASSIGN_OR_RETURN(const float* const in_place, InPlace(range));
+  if (in_place != nullptr) return in_place;
+  PARAPET_RETURN_IF_ERROR(Fetch(range, replica));
+  return replica + range.begin;
+}
+
 void Client::Push(Range range) {
   for (int64_t at = range.begin; at < range.end;) {
     const int64_t chunk = map_.ChunkAt(at);

@@ -40,7 +40,7 @@ struct ClientConfig {
 //     PARAPET_ASSIGN_OR_RETURN(Client::Next next, client->WaitNext());
 //     if (next.kind == Client::Next::Kind::kEnd) break;
 //     float* gradient = client->BeginRound(next);
-//     ... forward: client->Fetch(range, weights) before a range is read ...
+//     ... forward: client->Weights(range, replica) says where a range is ...
 //     ... backward: client->Push(range) when a range of the gradient is final
 //     ... client->EndRound(loss_sum, correct, phases);
 //   }
@@ -88,6 +88,12 @@ class Client {
   absl::Status Fetch(Range range, float* weights);
   // Likewise, but only waits: nothing is copied.
   absl::Status Await(Range range);
+  // Waits for the weights of `range`, which is not empty, and says where its
+  // first is: where they were received, if they lie there one after the other
+  // as float32 (in shared memory, or within one chunk), until the next
+  // WaitNext; otherwise in `replica`, of the whole layout, to which Fetch has
+  // copied them.
+  absl::StatusOr<const float*> Weights(Range range, float* replica);
   // The gradient of `range` is final. Each element once a round. A chunk is
   // sent when it is complete.
   void Push(Range range);
@@ -134,6 +140,7 @@ class Client {
   void SendChunk(int64_t chunk);
   void HandOver(int64_t chunk, Payload data);
   absl::Status WaitChunk(int64_t chunk, Payload* data);
+  absl::StatusOr<const float*> InPlace(Range range);
 
   const ClientConfig config_;
   const ShardMap map_;

@@ -43,8 +43,8 @@ Format FormatOf(const memory::desc& desc) {
 }
 
 struct ConvolutionShape {
-  int64_t weight_at, bias_at;  // in the flat vector
-  int64_t inputs, outputs;     // channels
+  int64_t bias_at;          // in the layer's range
+  int64_t inputs, outputs;  // channels
   int64_t height, width;
 };
 
@@ -172,7 +172,7 @@ void BuiltConvolution::BuildInputGradient(
 }
 
 void BuiltConvolution::Forward(const float* weights) {
-  PointAt(weights + shape_.weight_at, &weight_);
+  PointAt(weights, &weight_);
   PointAt(weights + shape_.bias_at, &bias_);
   value_.Run(dnnl_);
   forward_weight_.Run(dnnl_);
@@ -185,7 +185,7 @@ void BuiltConvolution::Forward(const float* weights) {
 }
 
 void BuiltConvolution::WeightGradient(float* gradient) {
-  PointAt(gradient + shape_.weight_at, &weight_gradient_);
+  PointAt(gradient, &weight_gradient_);
   PointAt(gradient + shape_.bias_at, &bias_gradient_);
   PoolBackward(pool_, Data(above_.gradient), chosen_.data(),
                Data(raw_gradient_));
@@ -199,7 +199,7 @@ void BuiltConvolution::WeightGradient(float* gradient) {
 }
 
 void BuiltConvolution::InputGradient(const float* weights) {
-  PointAt(weights + shape_.weight_at, &weight_);
+  PointAt(weights, &weight_);
   raw_gradient_for_input_.Run(dnnl_);
   input_weight_.Run(dnnl_);
   for_input_.Run(dnnl_, {{DNNL_ARG_DIFF_DST, raw_gradient_for_input_.to()},
@@ -217,9 +217,8 @@ class Convolution : public Layer {
   std::unique_ptr<BuiltLayer> Build(const OneDnn& dnnl, const Edge& below,
                                     int64_t batch,
                                     bool training) const override {
-    const ConvolutionShape shape{weight_.offset,   bias_.offset,
-                                 weight_.shape[1], weight_.shape[0],
-                                 height_,          width_};
+    const ConvolutionShape shape{bias_at(), weight_.shape[1], weight_.shape[0],
+                                 height_, width_};
     return std::make_unique<BuiltConvolution>(dnnl, shape, below, batch,
                                               training);
   }

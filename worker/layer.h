@@ -20,8 +20,8 @@ struct Edge {
 };
 
 // A layer built for one batch size: primitives, and the edge above it. The edge
-// below is the one that it was built upon. `weights` and `gradient` are the
-// whole flat vectors.
+// below is the one that it was built upon. `weights` and `gradient` are those
+// of the layer: its range of the flat vectors.
 class BuiltLayer {
  public:
   virtual ~BuiltLayer() = default;
@@ -62,6 +62,8 @@ class Layer {
   Range range() const {
     return {weight_.offset, bias_.offset + bias_.elements};
   }
+  // Where the bias begins in the layer's range; the weight is at its beginning.
+  int64_t bias_at() const { return bias_.offset - weight_.offset; }
   virtual std::unique_ptr<BuiltLayer> Build(const OneDnn& dnnl,
                                             const Edge& below, int64_t batch,
                                             bool training) const = 0;

@@ -37,7 +37,7 @@ void SumRows(const float* rows, int64_t count, int64_t columns,
 }
 
 struct LinearShape {
-  int64_t weight_at, bias_at;  // in the flat vector
+  int64_t bias_at;  // in the layer's range
   int64_t inputs, outputs;
   bool relu;
 };
@@ -124,7 +124,7 @@ void BuiltLinear::BuildBackward(const Edge& below) {
 void BuiltLinear::Forward(const float* weights) {
   value_.Run(dnnl_);
   PointAt(Data(value_.to()), &input_);
-  PointAt(weights + shape_.weight_at, &weight_transposed_);
+  PointAt(weights, &weight_transposed_);
   PointAt(weights + shape_.bias_at, &bias_);
   forward_.Run(dnnl_, {{DNNL_ARG_SRC, input_},
                        {DNNL_ARG_WEIGHTS, weight_transposed_},
@@ -137,14 +137,14 @@ void BuiltLinear::WeightGradient(float* gradient) {
   float* const above = Data(above_.gradient);
   if (shape_.relu) MaskRelu(Data(above_.value), batch_ * shape_.outputs, above);
   SumRows(above, batch_, shape_.outputs, gradient + shape_.bias_at);
-  PointAt(gradient + shape_.weight_at, &weight_gradient_);
+  PointAt(gradient, &weight_gradient_);
   for_weights_.Run(dnnl_, {{DNNL_ARG_SRC, gradient_transposed_},
                            {DNNL_ARG_WEIGHTS, input_},
                            {DNNL_ARG_DST, weight_gradient_}});
 }
 
 void BuiltLinear::InputGradient(const float* weights) {
-  PointAt(weights + shape_.weight_at, &weight_);
+  PointAt(weights, &weight_);
   for_input_.Run(dnnl_, {{DNNL_ARG_SRC, above_.gradient},
                          {DNNL_ARG_WEIGHTS, weight_},
                          {DNNL_ARG_DST, input_gradient_}});
@@ -159,8 +159,8 @@ class Linear : public Layer {
   std::unique_ptr<BuiltLayer> Build(const OneDnn& dnnl, const Edge& below,
                                     int64_t batch,
                                     bool training) const override {
-    const LinearShape shape{weight_.offset, bias_.offset, weight_.shape[1],
-                            weight_.shape[0], relu_};
+    const LinearShape shape{bias_at(), weight_.shape[1], weight_.shape[0],
+                            relu_};
     return std::make_unique<BuiltLinear>(dnnl, shape, below, batch, training);
   }
 

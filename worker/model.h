@@ -25,14 +25,26 @@ struct Batch {
 // Where a pass meets the network. Either call may block; an error abandons the
 // pass and is returned by it.
 struct PassHooks {
-  // Before the pass first reads weights of `range`: they must be in place when
-  // this returns.
-  std::function<absl::Status(Range range)> need_weights;
+  // Before the pass first reads weights of `range`: says where the first of
+  // them is. They lie there one after the other until the pass has ended, or
+  // until gradient_ready frees them. Without this hook all are in place.
+  std::function<absl::StatusOr<const float*>(Range range)> need_weights;
   // The gradient of `range` is final. Ranges come once each, together the whole
   // layout, from the layout's end to its beginning. The weights of `range` are
   // still read until the next call, or the end of the pass: the layer below
   // needs them.
   std::function<absl::Status(Range range)> gradient_ready;
+
+  // What a model calls: the hook, if there is one. `weights` is the whole
+  // vector.
+  absl::StatusOr<const float*> Weights(Range range,
+                                       const float* weights) const {
+    if (!need_weights) return weights + range.begin;
+    return need_weights(range);
+  }
+  absl::Status Ready(Range range) const {
+    return gradient_ready ? gradient_ready(range) : absl::OkStatus();
+  }
 };
 
 struct PassResult {
@@ -52,7 +64,8 @@ class Model {
 
   // Forward and backward: writes the gradient of the *mean* loss over the batch
   // (layout().elements() floats, fully overwritten). batch.count >= 1; any
-  // count, another each time if need be.
+  // count, another each time if need be. `weights` are not read where
+  // hooks.need_weights says where they are.
   virtual absl::StatusOr<PassResult> Train(const float* weights,
                                            const Batch& batch, float* gradient,
                                            const PassHooks& hooks) = 0;

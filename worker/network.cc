@@ -30,10 +30,6 @@ auto Caught(const Function& function) -> decltype(function()) {
   }
 }
 
-absl::Status Call(const std::function<absl::Status(Range)>& hook, Range range) {
-  return hook ? hook(range) : absl::OkStatus();
-}
-
 void Add(const PassResult& part, PassResult* sum) {
   sum->loss_sum += part.loss_sum;
   sum->correct += part.correct;
@@ -47,6 +43,7 @@ struct Network::Plan {
   bool training = false;
   Edge input;
   std::vector<std::unique_ptr<BuiltLayer>> layers;
+  std::vector<const float*> weights;  // of each layer, in this pass
 };
 
 Network::Network(Layout layout, const InputShape& input,
@@ -86,6 +83,7 @@ std::unique_ptr<Network::Plan> Network::Build(int64_t batch,
     plan->layers.push_back(layer->Build(*dnnl_, *below, batch, training));
     below = &plan->layers.back()->above();
   }
+  plan->weights.resize(layers_.size());
   return plan;
 }
 
@@ -94,20 +92,21 @@ absl::Status Network::Forward(Plan& plan, const float* weights,
                               const PassHooks& hooks) const {
   PointAt(inputs, &plan.input.value);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    PARAPET_RETURN_IF_ERROR(Call(hooks.need_weights, layers_[i]->range()));
-    plan.layers[i]->Forward(weights);
+    PARAPET_ASSIGN_OR_RETURN(plan.weights[i],
+                             hooks.Weights(layers_[i]->range(), weights));
+    plan.layers[i]->Forward(plan.weights[i]);
   }
   return absl::OkStatus();
 }
 
-absl::Status Network::Backward(Plan& plan, const float* weights,
-                               float* gradient, const PassHooks& hooks) const {
+absl::Status Network::Backward(Plan& plan, float* gradient,
+                               const PassHooks& hooks) const {
   for (size_t i = layers_.size(); i-- > 0;) {
-    plan.layers[i]->WeightGradient(gradient);
+    plan.layers[i]->WeightGradient(gradient + layers_[i]->range().begin);
     // Said before the gradient of the layer below is begun, so that it is on
     // its way meanwhile.
-    PARAPET_RETURN_IF_ERROR(Call(hooks.gradient_ready, layers_[i]->range()));
-    if (i > 0) plan.layers[i]->InputGradient(weights);
+    PARAPET_RETURN_IF_ERROR(hooks.Ready(layers_[i]->range()));
+    if (i > 0) plan.layers[i]->InputGradient(plan.weights[i]);
   }
   return absl::OkStatus();
 }
@@ -122,7 +121,7 @@ absl::StatusOr<PassResult> Network::TrainChecked(const float* weights,
   const PassResult result =
       SoftmaxCrossEntropy(Data(outputs.value), batch.labels, batch.count,
                           input_.classes, Data(outputs.gradient));
-  PARAPET_RETURN_IF_ERROR(Backward(plan, weights, gradient, hooks));
+  PARAPET_RETURN_IF_ERROR(Backward(plan, gradient, hooks));
   return result;
 }
 

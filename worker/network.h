@@ -46,7 +46,7 @@ class Network : public Model {
   std::unique_ptr<Plan> Build(int64_t batch, bool training) const;
   absl::Status Forward(Plan& plan, const float* weights, const float* inputs,
                        const PassHooks& hooks) const;
-  absl::Status Backward(Plan& plan, const float* weights, float* gradient,
+  absl::Status Backward(Plan& plan, float* gradient,
                         const PassHooks& hooks) const;
   absl::StatusOr<PassResult> EvaluateSlice(const float* weights,
                                            const Batch& batch);

@@ -146,7 +146,7 @@ PassHooks Trainer::MakeHooks(uint64_t version, float* gradient,
   PassHooks hooks;
   hooks.need_weights = [this, times](Range range) {
     Stopwatch watch(parts_, "weights of", range.begin, &times->waited);
-    return parts_.client->Fetch(range, weights_.data());
+    return parts_.client->Weights(range, weights_.data());
   };
   const absl::Time began = parts_.clock->Now();
   hooks.gradient_ready = [this, version, gradient, times, began](Range range) {
@@ -257,7 +257,7 @@ absl::StatusOr<EvalReportMessage> Measure(const TrainerParts& parts,
 }  // namespace
 
 absl::Status RunEvaluator(const TrainerParts& parts) {
-  std::vector<float> weights(parts.model->layout().elements());
+  std::vector<float> replica(parts.model->layout().elements());
   const absl::Status joined = parts.client->Join().status();
   if (absl::IsCancelled(joined)) return absl::OkStatus();
   PARAPET_RETURN_IF_ERROR(joined);
@@ -266,13 +266,13 @@ absl::Status RunEvaluator(const TrainerParts& parts) {
     if (absl::IsCancelled(next.status())) return absl::OkStatus();
     if (!next.ok()) return next.status();
     parts.client->BeginRound(*next);
-    const absl::Status fetched = parts.client->Fetch(
-        {0, static_cast<int64_t>(weights.size())}, weights.data());
-    if (absl::IsAborted(fetched)) continue;
-    if (absl::IsCancelled(fetched)) return absl::OkStatus();
-    PARAPET_RETURN_IF_ERROR(fetched);
+    const absl::StatusOr<const float*> weights = parts.client->Weights(
+        {0, static_cast<int64_t>(replica.size())}, replica.data());
+    if (absl::IsAborted(weights.status())) continue;
+    if (absl::IsCancelled(weights.status())) return absl::OkStatus();
+    PARAPET_RETURN_IF_ERROR(weights.status());
     PARAPET_ASSIGN_OR_RETURN(const EvalReportMessage report,
-                             Measure(parts, next->version, weights.data()));
+                             Measure(parts, next->version, *weights));
     parts.client->TellLead(report);
   }
 }

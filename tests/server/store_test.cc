@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,52 @@ TEST_F(StoreTest, WeightsAreWrittenOnce) {
   store->Advance(1, 1);
   EXPECT_EQ(static_cast<const void*>(store->Published(1, 1).data()),
             static_cast<const void*>(target.out));
+}
+
+TEST_F(StoreTest, TheChunksOfAVersionLieSideBySide) {
+  for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
+    const ShardMap map = MapOf(1, 32);
+    const auto store = Make(map, 0, OptimizerKind::kSgd, wire);
+    for (uint64_t version = 0; version < 4; ++version) {
+      for (int64_t local = 1; local < store->chunks(); ++local) {
+        const Payload below = store->Published(version, local - 1);
+        EXPECT_EQ(store->Published(version, local).data(),
+                  below.data() + below.size());
+      }
+      // In the order in which they are pushed.
+      for (int64_t local = store->chunks(); local-- > 0;)
+        Step(store.get(), local, version + 1, 1);
+    }
+  }
+}
+
+// Two versions of the weights take turns when nobody holds an older one.
+TEST_F(StoreTest, TheMemoryOfAVersionIsUsedAgain) {
+  const auto store = Make(MapOf(1), 0);
+  std::set<const void*> places;
+  for (uint64_t version = 0; version < 9; ++version) {
+    if (version > 1) store->Drop(version - 2);
+    places.insert(store->Published(version, 0).data());
+    for (int64_t local = store->chunks(); local-- > 0;)
+      Step(store.get(), local, version + 1, 1);
+  }
+  EXPECT_LE(places.size(), 3u);
+}
+
+// Also when one chunk is ahead of the others, or carried.
+TEST_F(StoreTest, AChunkNeverHasTheMemoryOfAnother) {
+  const auto store = Make(MapOf(1), 0);
+  Step(store.get(), 2, 1, 5);
+  Step(store.get(), 1, 1, 6);
+  store->Carry(0, 1);
+  Step(store.get(), 2, 2, 7);
+  Step(store.get(), 0, 2, 8);
+  EXPECT_EQ(FloatsOf(store->Published(1, 0)),
+            InitialWeights(store->RangeOf(0)));
+  EXPECT_THAT(FloatsOf(store->Published(1, 1)), Each(6));
+  EXPECT_THAT(FloatsOf(store->Published(1, 2)), Each(5));
+  EXPECT_THAT(FloatsOf(store->Published(2, 2)), Each(7));
+  EXPECT_THAT(FloatsOf(store->Published(2, 0)), Each(8));
 }
 
 TEST_F(StoreTest, ANarrowWireIsPublishedApartFromTheWeights) {

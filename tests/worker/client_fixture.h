@@ -92,6 +92,22 @@ class FakeServers {
       GiveChunk(version, chunk);
     }
   }
+  // The same on a float32 wire with all chunks side by side in memory.
+  void GiveVersionInOnePiece(uint64_t version) {
+    std::vector<float> values;
+    for (int64_t chunk = 0; chunk < map_.chunks(); ++chunk)
+      values.resize(map_.ChunkRange(chunk).end, WeightOf(version, chunk));
+    const auto owner =
+        std::make_shared<const std::vector<float>>(std::move(values));
+    for (int64_t chunk = 0; chunk < map_.chunks(); ++chunk) {
+      const Range range = map_.ChunkRange(chunk);
+      const Payload data(owner, owner->data() + range.begin,
+                         static_cast<size_t>(range.size()) * sizeof(float));
+      Say(map_.OwnerOf(chunk), 1,
+          WeightsMessage{version, static_cast<uint64_t>(chunk), wire_,
+                         (version + 2) * 100, data});
+    }
+  }
   void GiveLease(uint64_t from, uint64_t until, std::vector<Mark> marks = {}) {
     Lease lease{kTerm, from, until, {{1, 1}, {3, kToken}}, {}, {}, {}};
     for (uint64_t r = from; r < until; ++r) {

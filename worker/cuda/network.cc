@@ -14,22 +14,8 @@ namespace {
 
 using cuda::Lane;
 
-absl::Status Call(const std::function<absl::Status(Range)>& hook, Range range) {
-  return hook ? hook(range) : absl::OkStatus();
-}
-
 int64_t Bytes(Range range) {
   return range.size() * static_cast<int64_t>(sizeof(float));
-}
-
-void Copy(const float* from, Range range, float* to) {
-  std::memcpy(to + range.begin, from + range.begin,
-              static_cast<size_t>(Bytes(range)));
-}
-
-bool Same(const float* a, const float* b, Range range) {
-  return std::memcmp(a + range.begin, b + range.begin,
-                     static_cast<size_t>(Bytes(range))) == 0;
 }
 
 bool HasConvolutions(const Layout& layout) {
@@ -118,10 +104,11 @@ void CudaNetwork::SendBatch(const Batch& batch) {
 // once.
 void CudaNetwork::SendWeights(const float* weights, Stage* stage) {
   const Range range = stage->layer->range();
-  if (stage->sent && Same(weights, memory_.sent_weights, range)) return;
-  Copy(weights, range, memory_.sent_weights);
-  nn_->Upload(memory_.sent_weights + range.begin, memory_.weights + range.begin,
-              Bytes(range));
+  float* const pinned = memory_.sent_weights + range.begin;
+  const auto bytes = static_cast<size_t>(Bytes(range));
+  if (stage->sent && std::memcmp(weights, pinned, bytes) == 0) return;
+  std::memcpy(pinned, weights, bytes);
+  nn_->Upload(pinned, memory_.weights + range.begin, Bytes(range));
   nn_->Record(Lane::kUpload, stage->weights_here);
   nn_->Wait(Lane::kCompute, stage->weights_here);
   stage->sent = true;
@@ -130,8 +117,9 @@ void CudaNetwork::SendWeights(const float* weights, Stage* stage) {
 absl::Status CudaNetwork::Forward(const float* weights, int64_t count,
                                   const PassHooks& hooks) {
   for (Stage& stage : stages_) {
-    PARAPET_RETURN_IF_ERROR(Call(hooks.need_weights, stage.layer->range()));
-    SendWeights(weights, &stage);
+    PARAPET_ASSIGN_OR_RETURN(const float* const own,
+                             hooks.Weights(stage.layer->range(), weights));
+    SendWeights(own, &stage);
     stage.layer->Forward(nn_.get(), memory_.weights, count);
   }
   return Failure();
@@ -169,8 +157,9 @@ absl::Status CudaNetwork::ReceiveGradients(float* gradient,
     const Range range = stages_[i].layer->range();
     nn_->Finish(stages_[i].gradient_here);
     PARAPET_RETURN_IF_ERROR(Failure());
-    Copy(memory_.received_gradient, range, gradient);
-    PARAPET_RETURN_IF_ERROR(Call(hooks.gradient_ready, range));
+    std::copy_n(memory_.received_gradient + range.begin, range.size(),
+                gradient + range.begin);
+    PARAPET_RETURN_IF_ERROR(hooks.Ready(range));
   }
   return absl::OkStatus();
 }

@@ -61,6 +61,7 @@ class CudaNetwork : public Model {
   absl::StatusOr<PassResult> EvaluateSlice(const float* weights,
                                            const Batch& batch);
   void SendBatch(const Batch& batch);
+  // `weights` are the layer's.
   void SendWeights(const float* weights, Stage* stage);
   absl::Status Forward(const float* weights, int64_t count,
                        const PassHooks& hooks);
