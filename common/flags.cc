@@ -10,11 +10,13 @@
 #include "absl/strings/str_replace.h"
 #include "common/flag_checks.h"
 #include "common/flag_set.h"
+#include "common/process_setup.h"
 
 namespace parapet {
 namespace {
 
 constexpr char kVersion[] = "parapet 0.1.0\n";
+constexpr int kMaxThreads = 1024;
 constexpr int kMaxProcesses =
     65535;  // of a kind: ids are 16 bits in the protocol's limits
 
@@ -174,6 +176,24 @@ void AddTraining(FlagSet* set, JobConfig* job) {
              &job->max_bad_rounds);
 }
 
+void ThreadsFlag(FlagSet* set, const char* name, const char* help, int* value,
+                 int least) {
+  set->Add(name, "N|auto", "auto", help,
+           [value, least](const std::string& text) {
+             if (text == "auto") {
+               *value = kAuto;
+               return absl::OkStatus();
+             }
+             const absl::StatusOr<int64_t> count = ParseCount(text);
+             if (!count.ok() || *count < least || *count > kMaxThreads) {
+               return absl::InvalidArgumentError(absl::StrCat(
+                   "must be auto, or from ", least, " to ", kMaxThreads));
+             }
+             *value = static_cast<int>(*count);
+             return absl::OkStatus();
+           });
+}
+
 void AddWire(FlagSet* set, CommonFlags* flags) {
   JobConfig* job = &flags->job;
   set->Group("Network (the same for every process)");
@@ -187,6 +207,10 @@ void AddWire(FlagSet* set, CommonFlags* flags) {
   set->Count("connections", "N",
              "that carry data between a worker and a server", &job->connections,
              {1, 64});
+  ThreadsFlag(set, "network_threads",
+              "that move bytes over ZeroMQ in each process, about 2 GB/s each; "
+              "auto: one for four cores, at most 8",
+              &flags->network_threads, 1);
   set->OneOf("auth", {"none"}, "how processes prove who they are",
              &flags->auth);
   set->Bool("insecure", "allow --auth=none beyond this machine",
@@ -258,8 +282,10 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Text("port_file", "FILE",
             "gets the port, which port 0 lets the system pick",
             &all->server.port_file);
-  set->Count("server_threads", "N", "that reduce; 0: none beside the network's",
-             &all->server.threads, {0, 1024});
+  ThreadsFlag(set, "server_threads",
+              "that reduce in a server; 0: its event loop does; auto: one a "
+              "core, at most 8",
+              &all->server.threads, 0);
   DeviceFlag(set, "server_device",
              "where a server's shard is; auto: on a GPU if there is one",
              &all->server.device);
@@ -512,6 +538,15 @@ absl::StatusOr<RunFlags> ParseRunFlags(int argc, const char* const* argv,
               "Starts servers, workers and an evaluator on this machine.");
   AddAll(&set, Role::kRun, &all);
   return Parse(argc, argv, check, &set, &all, &all.run, FinishRun);
+}
+
+int ReducingThreads(const ServerFlags& flags) {
+  return flags.threads != kAuto ? flags.threads : std::min(UsableCores(), 8);
+}
+
+int NetworkThreads(const CommonFlags& flags) {
+  if (flags.network_threads != kAuto) return flags.network_threads;
+  return std::clamp(UsableCores() / 4, 1, 8);
 }
 
 }  // namespace parapet

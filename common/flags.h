@@ -24,10 +24,14 @@ enum ExitCode : int {
 
 // What every program takes. A job is one flag file that all of them read, so
 // each accepts the flags of all and uses its own.
+// A number of threads that suits the machine.
+inline constexpr int kAuto = -1;
+
 struct CommonFlags {
   JobConfig job;
   PatienceConfig patience;
   SnapshotConfig snapshot;
+  int network_threads = kAuto;     // that move bytes over ZeroMQ
   std::string log_level = "info";  // trace, debug, info, warn, error or off
   std::string auth = "none";
   bool insecure = false;          // auth=none also beyond this machine
@@ -51,7 +55,7 @@ struct ServerFlags : CommonFlags {
       listen;  // where to accept; servers[index] unless --listen says otherwise
   std::string port_file;  // gets the port, a decimal number, whole (by rename);
                           // empty: none
-  int threads = 0;        // that reduce; 0: in the event loop
+  int threads = kAuto;    // that reduce; 0: in the event loop
   std::string device = "auto";  // "auto", "cpu" or "cuda:N"
   // Of the lead: what bucketing shuffles by. Workers must not know it.
   std::optional<uint64_t> rule_secret;
@@ -102,6 +106,10 @@ absl::StatusOr<WorkerFlags> ParseWorkerFlags(int argc, const char* const* argv,
                                              const JobCheck& check = nullptr);
 absl::StatusOr<RunFlags> ParseRunFlags(int argc, const char* const* argv,
                                        const JobCheck& check = nullptr);
+
+// How many threads these flags mean on this machine.
+int ReducingThreads(const ServerFlags& flags);
+int NetworkThreads(const CommonFlags& flags);
 
 // Splits "host:port,tcp://host:port,ipc:///path" into what Transport takes.
 absl::StatusOr<std::vector<std::string>> ParseAddresses(

@@ -2,9 +2,11 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
 #include <utility>
@@ -30,6 +32,14 @@ void SetUpProcess() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_ARENA_MAX, kArenas);
   signal(SIGPIPE, SIG_IGN);
+}
+
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 uint64_t SystemRandom() {

@@ -12,6 +12,9 @@ namespace parapet {
 // each time, and writing to a closed pipe is an error instead of a death.
 void SetUpProcess();
 
+// How many cores this process may run on, at least 1.
+int UsableCores();
+
 // A random 64-bit number from the system, never 0.
 uint64_t SystemRandom();
 

@@ -84,6 +84,9 @@ struct StepTarget {
   float* moment2 = nullptr;
   void* publish = nullptr;
   DType publish_dtype = DType::kFloat32;
+  // `out` goes past the caches: nobody who shares them reads it soon. Counts
+  // only where it is neither `in` nor read for `publish`, and 64-byte aligned.
+  bool streams = false;
 };
 
 // How many squared distances n rows, the previous aggregate and zero have.

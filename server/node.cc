@@ -97,6 +97,8 @@ void ServerNode::Handle(net::Event event, absl::Time now) {
     }
   }
   Drain();
+  // New weights leave while the next chunks are reduced.
+  while (parts_.reducer->RunDone() > 0) Drain();
 }
 
 void ServerNode::Tick(absl::Time now) {

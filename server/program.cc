@@ -222,11 +222,13 @@ struct Tools {
         Logger& its_logger)
       : disk(its_disk),
         logger(its_logger),
-        transport(net::MakeTransport(flags.servers[0], map)),
+        transport(
+            net::MakeTransport(flags.servers[0], map, NetworkThreads(flags))),
         progress(
             ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),
-        reducer(flags.threads > 0 ? MakePoolExecutor(flags.threads, Waker())
-                                  : MakeInlineExecutor()),
+        reducer(ReducingThreads(flags) > 0
+                    ? MakePoolExecutor(ReducingThreads(flags), Waker())
+                    : MakeInlineExecutor()),
         writer(MakePoolExecutor(1, Waker())),
         planner(MakePoolExecutor(1, Waker())) {
     if (!flags.trace.empty())
@@ -270,7 +272,7 @@ cuda::MemoryNeeds NeedsOf(const ServerFlags& flags, const ShardMap& map,
   needs.aggregates = flags.job.clip_norm > 0;
   needs.distances = chain.needs_distances();
   needs.credit_chunks = credit;
-  needs.calls = std::max(1, flags.threads);
+  needs.calls = std::max(1, ReducingThreads(flags));
   return needs;
 }
 

@@ -62,10 +62,11 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
                 [from, bytes] { return from->AllocateHost(bytes); }, idle);
   stride_ = RoundedUp(elements * SizeOf(wire_), kLine);
   blocks_ = BufferPool::CreateFrom(
-      [from, bytes = stride_ * chunks_.size(), memory = std::move(memory)] {
+      [this, bytes = stride_ * chunks_.size(), memory = std::move(memory)] {
         std::shared_ptr<std::byte> lent;
-        if (from->is_host() && memory) lent = memory(bytes);
-        return lent != nullptr ? lent : from->AllocateHost(bytes);
+        if (device_.is_host() && memory) lent = memory(bytes);
+        lends_ = lent != nullptr;
+        return lends_ ? lent : device_.AllocateHost(bytes);
       },
       kVersions);
 }
@@ -169,6 +170,7 @@ StepTarget Store::TargetOf(int64_t local) {
   const bool shared = !PublishesApart() || chunk.weights.use_count() > 1;
   chunk.next = shared ? WeightsBuffer(local) : chunk.weights;
   StepTarget target;
+  target.streams = !PublishesApart() && lends_;
   target.in = Floats(chunk.weights);
   target.out = Floats(chunk.next);
   target.moment1 = moments_ > 0 ? Floats(chunk.moments[0]) : nullptr;

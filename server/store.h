@@ -150,6 +150,7 @@ class Store {
   size_t stride_ = 0;
   std::shared_ptr<std::byte> block_;  // the newest
   std::vector<bool> in_block_;        // the chunks that have their part of it
+  bool lends_ = false;  // peers read what is published where it is
   std::vector<Chunk> chunks_;
   std::map<uint64_t, std::vector<Payload>> published_;
 };

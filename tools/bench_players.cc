@@ -167,7 +167,11 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
   PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
   const auto transport =
       net::MakeTransport(ServerAddress(bench, dir, "server", index), map);
-  const auto reducer = MakeInlineExecutor(), writer = MakeInlineExecutor();
+  const auto reducer =
+      bench.server_threads > 0
+          ? MakePoolExecutor(bench.server_threads, [&] { transport->Wake(); })
+          : MakeInlineExecutor();
+  const auto writer = MakeInlineExecutor();
   const auto device = MakeCpuDevice();
   const auto disk = MakePosixDisk();
   const auto logger = MakeLogger(absl::StrCat("server ", index), "warn");

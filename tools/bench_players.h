@@ -31,6 +31,7 @@ struct RoundBench {
   int64_t chunk = 0;         // elements; 0 chooses
   int rounds = 50;
   int warmup = 5;
+  int server_threads = 0;       // that reduce; 0: in each server's event loop
   std::vector<int> ports = {};  // one a server, for tcp
 };
 

@@ -24,7 +24,7 @@ namespace {
 
 struct Flags {
   std::vector<std::string> transports = {"shm", "ipc", "tcp"};
-  int workers = 1, servers = 1, rounds = 0;
+  int workers = 1, servers = 1, rounds = 0, server_threads = 0;
   std::vector<int64_t> bytes = {4096, 1 << 20, 64 << 20};
   int64_t chunk = 0;
   bool json = false;
@@ -138,9 +138,9 @@ absl::Status Bench(const Flags& flags) {
   }
   for (const std::string& transport : flags.transports) {
     for (int64_t bytes : flags.bytes) {
-      RoundBench bench{transport, flags.workers, flags.servers,
-                       bytes,     flags.chunk,   flags.rounds,
-                       5};
+      RoundBench bench{transport, flags.workers,       flags.servers,
+                       bytes,     flags.chunk,         flags.rounds,
+                       5,         flags.server_threads};
       if (bench.rounds == 0) bench.rounds = RoundsFor(bytes, flags.workers);
       PARAPET_ASSIGN_OR_RETURN(const Result result, Measure(bench));
       if (!flags.json) PrintRow(result);
@@ -169,6 +169,9 @@ int RunBenchRound(int argc, char** argv) {
   app.add_option("--bytes", flags.bytes, "sizes of a worker's gradient [bytes]")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
+  app.add_option("--server_threads", flags.server_threads,
+                 "that reduce in each server; 0: its event loop does")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--chunk", flags.chunk,
                  "elements of a chunk, a multiple of 16384; 0 chooses");
   app.add_option("--rounds", flags.rounds,

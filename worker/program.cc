@@ -120,8 +120,10 @@ absl::StatusOr<int> Run(const WorkerFlags& flags, const AttackPlan& attack,
   const ClientConfig config = MakeClientConfig(
       flags, loaded,
       absl::StrCat(ComputeFingerprint(compute), ", ", device->name()));
-  Client client(config, map, net::MakeTransport(flags.servers[0], map),
-                device.get(), &clock, &logger, trace.get());
+  Client client(
+      config, map,
+      net::MakeTransport(flags.servers[0], map, NetworkThreads(flags)),
+      device.get(), &clock, &logger, trace.get());
   signals.OnStop([&client](int) { client.RequestStop(); });
   const absl::Status status = Work(
       flags, attack,

@@ -7,10 +7,13 @@
 namespace parapet::net {
 
 std::unique_ptr<Transport> MakeTransport(const std::string& address,
-                                         const ShardMap& map) {
+                                         const ShardMap& map,
+                                         int network_threads) {
   if (absl::StartsWith(address, "shm://"))
     return MakeShmTransport(ShmOptionsFor(map));
-  return MakeZmqTransport(OptionsFor(map));
+  ZmqOptions options = OptionsFor(map);
+  options.io_threads = network_threads;
+  return MakeZmqTransport(options);
 }
 
 }  // namespace parapet::net

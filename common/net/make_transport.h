@@ -10,9 +10,11 @@
 namespace parapet::net {
 
 // The transport that an address is for: shared memory for "shm:///path", else
-// ZeroMQ; with limits for a job's chunks and its control messages.
+// ZeroMQ, on `network_threads` threads of its own; with limits for a job's
+// chunks and its control messages.
 std::unique_ptr<Transport> MakeTransport(const std::string& address,
-                                         const ShardMap& map);
+                                         const ShardMap& map,
+                                         int network_threads = 1);
 
 }  // namespace parapet::net
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 
 #include "common/net/shm_transport.h"
 #include "common/net/zmq_transport.h"
@@ -17,6 +18,12 @@ ShmOptions ShmOptionsFor(const ShardMap& map) {
   options.shape.block =
       (std::clamp(chunk, kLeast, kMost) + kLine - 1) / kLine * kLine;
   options.shape.blocks = kBlocks;
+  // A worker holds the weights it works with while the next ones come, and its
+  // gradients lie at the server until the round is done. What cannot be lent is
+  // copied.
+  const auto chunks = static_cast<size_t>(map.ChunksOf(0));
+  options.shape.loans = std::clamp(3 * chunks, options.shape.loans,
+                                   ShmShape::kMostSlots - kBlocks);
   return options;
 }
 

@@ -49,7 +49,8 @@ struct ShmCounters {
   alignas(64) std::atomic<uint64_t> returned;    // slots, by the reader
   alignas(64) std::atomic<uint32_t> wants_room;  // the writer waits for either
   // Slots that were returned: the k-th in place k modulo their number.
-  std::atomic<uint32_t> slots[256];
+  static constexpr size_t kMostSlots = 8192;
+  std::atomic<uint32_t> slots[kMostSlots];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<uint32_t>::is_always_lock_free);
@@ -63,7 +64,7 @@ struct ShmShape {
 
   size_t slots() const { return blocks + loans; }
   size_t bytes() const { return ring + block * blocks; }
-  static constexpr size_t kMostSlots = 256;
+  static constexpr size_t kMostSlots = ShmCounters::kMostSlots;
 };
 
 // One direction's memory. Whoever holds `owner` keeps it mapped.

@@ -171,6 +171,11 @@ absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address) {
   return Endpoint(host.ok() ? *host : address.host, address.port);
 }
 
+bool IsLoopback(absl::string_view endpoint) {
+  return absl::StartsWith(endpoint, "tcp://127.") ||
+         absl::StartsWith(endpoint, "tcp://[::1]:");
+}
+
 std::string PublicAddress(const ZmqAddress& address, const std::string& bound) {
   if (address.ipc) return absl::StrCat("ipc://", address.path);
   int port = address.port;

@@ -31,6 +31,10 @@ absl::StatusOr<std::string> ConnectEndpoint(const ZmqAddress& address);
 // somebody listens AlreadyExists.
 absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address);
 
+// Whether what is at this endpoint, as the two above give it, can only be on
+// this machine, reached over TCP.
+bool IsLoopback(absl::string_view endpoint);
+
 // The address that peers connect to, when libzmq listens at `bound`: the host
 // as it was given, or this machine's name for "all interfaces", with the true
 // port.

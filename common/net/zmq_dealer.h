@@ -53,14 +53,13 @@ class ZmqDealer {
 
  private:
   ZmqDealer() = default;
-  absl::Status Setup(const ZmqContext& context, uint64_t id,
-                     const std::string& endpoint);
+  absl::Status Setup(const ZmqContext& context, const ZmqOptions& options,
+                     uint64_t id);
   void OnMonitor(int event, uint32_t value, absl::Time now);
   void Break(std::string reason, absl::Time now);
 
   ZmqSocket data_, monitor_;
   Limits limits_;
-  int send_high_water_ = 0, receive_high_water_ = 0;
   std::string endpoint_;
   State state_ = State::kConnecting;
   std::string reason_;
@@ -68,8 +67,8 @@ class ZmqDealer {
 };
 
 // Options that both kinds of socket need.
-absl::Status SetCommonOptions(ZmqSocket* socket, const Limits& limits,
-                              int send_high_water, int receive_high_water);
+absl::Status SetCommonOptions(ZmqSocket* socket, const ZmqOptions& options,
+                              const std::string& endpoint);
 
 }  // namespace parapet::net
 

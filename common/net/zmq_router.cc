@@ -49,11 +49,11 @@ ZmqMessage RoutingFrame(RoutingId id) {
 }  // namespace
 
 absl::Status ZmqRouter::Open(const ZmqContext& context,
-                             const ZmqOptions& options) {
+                             const ZmqOptions& options,
+                             const std::string& endpoint) {
   limits_ = options.limits;
   PARAPET_ASSIGN_OR_RETURN(socket_, ZmqSocket::Open(context, ZMQ_ROUTER));
-  PARAPET_RETURN_IF_ERROR(SetCommonOptions(
-      &socket_, limits_, options.send_high_water, options.receive_high_water));
+  PARAPET_RETURN_IF_ERROR(SetCommonOptions(&socket_, options, endpoint));
   const int handshake =
       static_cast<int>(absl::ToInt64Milliseconds(options.connect_timeout));
   PARAPET_RETURN_IF_ERROR(socket_.Set(ZMQ_HANDSHAKE_IVL, handshake));

@@ -30,7 +30,9 @@ struct PeerSocket {
 // The accepting end of all connections: a ROUTER socket. Not thread-safe.
 class ZmqRouter {
  public:
-  absl::Status Open(const ZmqContext& context, const ZmqOptions& options);
+  // `endpoint`: where it is going to be bound.
+  absl::Status Open(const ZmqContext& context, const ZmqOptions& options,
+                    const std::string& endpoint);
   // Returns nothing on error but the status; once.
   absl::Status Bind(const std::string& endpoint) {
     return socket_.Bind(endpoint);

@@ -134,7 +134,7 @@ absl::StatusOr<std::string> ZmqTransport::Listen(const std::string& address) {
     return absl::FailedPreconditionError("this transport listens already");
   PARAPET_ASSIGN_OR_RETURN(const ZmqAddress parsed, ParseZmqAddress(address));
   PARAPET_ASSIGN_OR_RETURN(const std::string endpoint, ListenEndpoint(parsed));
-  PARAPET_RETURN_IF_ERROR(router_.Open(context_, options_));
+  PARAPET_RETURN_IF_ERROR(router_.Open(context_, options_, endpoint));
   PARAPET_RETURN_IF_ERROR(router_.Bind(endpoint));
   PARAPET_RETURN_IF_ERROR(ready_.Watch(router_.fd(), kRouterKey));
   listening_ = true;

@@ -25,10 +25,12 @@ T* Offset(T* pointer, size_t elements) {
 // A step over [begin, begin + elements) of the target; `gradient` begins at
 // `begin`.
 void StepTile(const StepConstants& constants, const float* gradient,
-              size_t begin, size_t elements, const StepTarget& target) {
+              size_t begin, size_t elements, const StepTarget& target,
+              bool stream) {
   float* out = target.out + begin;
   StepRange(constants, gradient, elements, target.in + begin, out,
-            Offset(target.moment1, begin), Offset(target.moment2, begin));
+            Offset(target.moment1, begin), Offset(target.moment2, begin),
+            stream);
   if (target.publish == nullptr) return;
   const size_t offset =
       begin * static_cast<size_t>(SizeOf(target.publish_dtype));
@@ -45,10 +47,19 @@ void ForEachTile(int64_t elements, const Visit& visit) {
   }
 }
 
+bool IsAligned(const float* to) {
+  return reinterpret_cast<uintptr_t>(to) % 64 == 0;
+}
+
 // What the second-level cache cannot hold until its reader comes goes past it.
 bool Streams(const float* to, int64_t elements) {
   constexpr int64_t kMost = 256 * 1024;
-  return elements > kMost && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+  return elements > kMost && IsAligned(to);
+}
+
+bool Streams(const StepTarget& target) {
+  return target.streams && target.publish == nullptr &&
+         target.out != target.in && IsAligned(target.out);
 }
 
 class CpuDevice : public Device {
@@ -76,9 +87,11 @@ class CpuDevice : public Device {
             const float* gradient, int64_t elements,
             const StepTarget& target) const override {
     const StepConstants constants = MakeStepConstants(optimizer, facts);
+    const bool stream = Streams(target);
     ForEachTile(elements, [&](size_t begin, size_t size) {
-      StepTile(constants, gradient + begin, begin, size, target);
+      StepTile(constants, gradient + begin, begin, size, target, stream);
     });
+    if (stream) hwy::FlushStream();
   }
 
   ReduceReport ReduceStep(const ReduceSpec& spec, absl::Span<const Row> rows,
@@ -88,13 +101,15 @@ class CpuDevice : public Device {
                           const StepTarget& target) const override {
     const auto reducer = MakeTileReducer(spec, rows, previous);
     const StepConstants constants = MakeStepConstants(optimizer, facts);
+    const bool stream = Streams(target);
     ReduceReport report;
     HWY_ALIGN float aggregate[kTileElements];
     ForEachTile(elements, [&](size_t begin, size_t size) {
       reducer->Tile(begin, size, false, aggregate, &report);
       if (previous != nullptr) std::copy_n(aggregate, size, previous + begin);
-      StepTile(constants, aggregate, begin, size, target);
+      StepTile(constants, aggregate, begin, size, target, stream);
     });
+    if (stream) hwy::FlushStream();
     return report;
   }
 

@@ -69,37 +69,46 @@ struct Adam {
 // element.
 template <class Optimizer, bool kDecay>
 void StepAll(const StepConstants& constants, const float* gradient, size_t n,
-             const float* in, float* out, const Moments& moments) {
+             const float* in, float* out, const Moments& moments, bool stream) {
   ForEach(hn::ScalableTag<float>(), n, [=](auto d, size_t i) HWY_ATTR {
     const auto w = hn::LoadU(d, in + i);
     auto g = hn::Mul(hn::LoadU(d, gradient + i),
                      hn::Set(d, constants.gradient_scale));
     if (kDecay) g = hn::Add(g, hn::Mul(hn::Set(d, constants.weight_decay), w));
-    hn::StoreU(Optimizer::Update(d, constants, moments, i, g, w), d, out + i);
+    const auto next = Optimizer::Update(d, constants, moments, i, g, w);
+    if constexpr (MaxLanes(d) == 1) {
+      hn::StoreU(next, d, out + i);
+    } else {
+      StoreOrStream(next, d, out + i, stream);
+    }
   });
 }
 
 template <class Optimizer>
 void StepWith(const StepConstants& c, const float* gradient, size_t n,
-              const float* in, float* out, const Moments& moments) {
-  c.decay ? StepAll<Optimizer, true>(c, gradient, n, in, out, moments)
-          : StepAll<Optimizer, false>(c, gradient, n, in, out, moments);
+              const float* in, float* out, const Moments& moments,
+              bool stream) {
+  c.decay ? StepAll<Optimizer, true>(c, gradient, n, in, out, moments, stream)
+          : StepAll<Optimizer, false>(c, gradient, n, in, out, moments, stream);
 }
 
 void Step(const StepConstants& c, const float* gradient, size_t n,
-          const float* in, float* out, float* moment1, float* moment2) {
+          const float* in, float* out, float* moment1, float* moment2,
+          bool stream) {
   const Moments moments = {moment1, moment2};
   switch (c.kind) {
     case OptimizerKind::kSgd:
-      return StepWith<Sgd>(c, gradient, n, in, out, moments);
+      return StepWith<Sgd>(c, gradient, n, in, out, moments, stream);
     case OptimizerKind::kMomentum:
-      return StepWith<Momentum<false>>(c, gradient, n, in, out, moments);
+      return StepWith<Momentum<false>>(c, gradient, n, in, out, moments,
+                                       stream);
     case OptimizerKind::kNesterov:
-      return StepWith<Momentum<true>>(c, gradient, n, in, out, moments);
+      return StepWith<Momentum<true>>(c, gradient, n, in, out, moments, stream);
     case OptimizerKind::kAdam:
-      return StepWith<Adam<false>>(c, gradient, n, in, out, moments);
+      return StepWith<Adam<false>>(c, gradient, n, in, out, moments, stream);
     case OptimizerKind::kAdamW:
-      return StepAll<Adam<true>, false>(c, gradient, n, in, out, moments);
+      return StepAll<Adam<true>, false>(c, gradient, n, in, out, moments,
+                                        stream);
   }
 }
 
@@ -137,9 +146,9 @@ StepConstants MakeStepConstants(const OptimizerConfig& optimizer,
 
 void StepRange(const StepConstants& constants, const float* gradient,
                size_t elements, const float* in, float* out, float* moment1,
-               float* moment2) {
+               float* moment2, bool stream) {
   HWY_DYNAMIC_DISPATCH(Step)
-  (constants, gradient, elements, in, out, moment1, moment2);
+  (constants, gradient, elements, in, out, moment1, moment2, stream);
 }
 
 }  // namespace parapet

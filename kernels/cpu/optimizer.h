@@ -37,9 +37,12 @@ StepConstants MakeStepConstants(const OptimizerConfig& optimizer,
 //   shrink * w;                         then as adam adam            m = beta1
 //   * m + (1 - beta1) * g;        v = beta2 * v + ((1 - beta2) * g) * g
 //                   w = w - (step_size * m) / (sqrt(v) / root_bias2 + epsilon)
+//
+// `stream`: `out` is 64-byte aligned and written past the caches; the caller
+// flushes.
 void StepRange(const StepConstants& constants, const float* gradient,
                size_t elements, const float* in, float* out, float* moment1,
-               float* moment2);
+               float* moment2, bool stream);
 
 }  // namespace parapet
 

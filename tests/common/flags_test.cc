@@ -301,6 +301,24 @@ TEST_F(FlagsTest, ErrorsInFilesHaveTheirLine) {
       HasSubstr("longer than 1 MiB"));
 }
 
+TEST_F(FlagsTest, ThreadsAreANumberOrChosen) {
+  const auto chosen = Server({"--servers=ipc:///tmp/s", "--index=0",
+                              "--epochs=1", "--server_threads=auto"});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->threads, kAuto);
+  EXPECT_GE(ReducingThreads(*chosen), 1);
+  EXPECT_LE(ReducingThreads(*chosen), 8);
+  EXPECT_GE(NetworkThreads(*chosen), 1);
+  const auto given =
+      Server({"--servers=ipc:///tmp/s", "--index=0", "--epochs=1",
+              "--server_threads=0", "--network_threads=20"});
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_EQ(ReducingThreads(*given), 0);
+  EXPECT_EQ(NetworkThreads(*given), 20);
+  EXPECT_THAT(Refusal({"--network_threads=0"}), HasSubstr("from 1 to 1024"));
+  EXPECT_THAT(Refusal({"--server_threads=many"}), HasSubstr("must be auto"));
+}
+
 TEST_F(FlagsTest, ServersAreAddressesForAServer) {
   const auto flags = Server(
       {"--servers=localhost:7000,tcp://127.0.0.1:0,ipc:///tmp/s", "--index=1",

@@ -216,6 +216,38 @@ TEST_P(OptimizerTest, PublishesTheNewWeightsInEveryType) {
   }
 }
 
+// Past the caches or not, wherever they lie.
+TEST_P(OptimizerTest, StreamedWeightsAreTheSame) {
+  std::mt19937_64 random(5);
+  for (const OptimizerKind kind : kAllOptimizers) {
+    const OptimizerConfig config = {.kind = kind, .weight_decay = 0.01};
+    for (const int64_t size : OddSizes()) {
+      for (const int offset : {0, 4, 32}) {
+        Guarded<float> in(size, 4), out(size, offset);
+        in.Assign(RandomFloats(random, size));
+        const std::vector<float> gradient = RandomFloats(random, size);
+        std::vector<float> expected(size), m(size), v(size), m2(size), v2(size);
+        const StepFacts facts = FactsOfStep(config, 1);
+        device_->Step(config, facts, gradient.data(), size,
+                      {.in = in.data(),
+                       .out = expected.data(),
+                       .moment1 = m.data(),
+                       .moment2 = v.data()});
+        device_->Step(config, facts, gradient.data(), size,
+                      {.in = in.data(),
+                       .out = out.data(),
+                       .moment1 = m2.data(),
+                       .moment2 = v2.data(),
+                       .streams = true});
+        ASSERT_TRUE(out.Intact());
+        ASSERT_EQ(Bits(out.Values()), Bits(expected)) << size << " " << offset;
+        ASSERT_EQ(m2, m);
+        ASSERT_EQ(v2, v);
+      }
+    }
+  }
+}
+
 TEST_P(OptimizerTest, WorkerMomentumIsAnAverage) {
   std::mt19937_64 random(4);
   for (int64_t size : OddSizes()) {

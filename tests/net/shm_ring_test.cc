@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/net/shm_record.h"
+#include "common/net/shm_transport.h"
 
 namespace parapet::net {
 namespace {
@@ -231,6 +232,18 @@ TEST_F(ShmRingTest, RandomRecords) {
     }
   }
   EXPECT_GT(refused, 1000);
+}
+
+// What a worker holds of two versions, and its gradient, is lent at once; for
+// a very large shard the rest is copied.
+TEST(ShmOptionsTest, ThereAreLoansForAShard) {
+  constexpr int64_t kChunk = 1 << 16;
+  for (const int64_t chunks : {1, 64, 1000}) {
+    const ShardMap map = *ShardMap::Create(chunks * kChunk, 1, kChunk);
+    EXPECT_GE(ShmOptionsFor(map).shape.loans, 3 * chunks);
+  }
+  const ShardMap large = *ShardMap::Create(100000 * kChunk, 1, kChunk);
+  EXPECT_EQ(ShmOptionsFor(large).shape.slots(), ShmShape::kMostSlots);
 }
 
 }  // namespace

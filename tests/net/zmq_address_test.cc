@@ -62,6 +62,14 @@ TEST(ZmqAddressTest, ConnectEndpointIsInNumbers) {
       ConnectEndpoint({false, "", "no-such-host.invalid", 7}).status()));
 }
 
+TEST(ZmqAddressTest, LoopbackIsWhatCannotLeaveTheMachine) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "localhost", "::1"})
+    EXPECT_TRUE(IsLoopback(*ConnectEndpoint({false, "", host, 7}))) << host;
+  for (const char* host : {"0.0.0.0", "10.127.0.1", "::"})
+    EXPECT_FALSE(IsLoopback(*ListenEndpoint({false, "", host, 7}))) << host;
+  EXPECT_FALSE(IsLoopback("ipc:///127."));
+}
+
 TEST(ZmqAddressTest, PublicAddressKeepsTheHostAndTakesTheTruePort) {
   EXPECT_EQ(PublicAddress({false, "", "localhost", 0}, "tcp://127.0.0.1:41"),
             "tcp://localhost:41");
