@@ -28,7 +28,7 @@ struct Plan {
 
 struct Flags {
   PlanFlags plan;
-  std::string transport = "zmq", server_device = "cpu", gpu_link = "25GB/s";
+  std::string transport = "tcp", server_device = "cpu", gpu_link = "25GB/s";
   bool json = false;
 };
 
@@ -150,10 +150,11 @@ int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
       ->check(CLI::Range(1, 4096));
   app.add_flag("--snapshots", job.snapshots,
                "count copies for a snapshot while training goes on");
-  app.add_option("--transport", flags.transport,
-                 "zmq, or shm: all processes on one machine lend each other "
-                 "memory (rounds are computed as over a network)")
-      ->check(CLI::IsMember({"zmq", "shm"}));
+  app.add_option(
+         "--transport", flags.transport,
+         "tcp, ipc, or shm: all processes on one machine lend each other "
+         "memory (rounds are computed as over a network)")
+      ->check(CLI::IsMember({"tcp", "ipc", "shm"}));
   app.add_option("--server_device", flags.server_device,
                  "where shards live: cpu or cuda (--memory_bandwidth is then a "
                  "GPU's)")

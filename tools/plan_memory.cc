@@ -89,8 +89,11 @@ std::vector<MemoryItem> ServerMemory(const PlanJob& job,
   // On a float32 wire the newest version is the weights themselves, if these
   // are the host's.
   const int own = job.wire == DType::kFloat32 && !job.gpu ? 1 : 0;
+  // Over shared memory workers read one where it is while the next two are
+  // made.
+  const int usual = job.shared_memory ? 3 : 2;
   items.push_back(
-      {"versions kept", (2 - own) * sizes.sent, (4 - own) * sizes.sent});
+      {"versions kept", (usual - own) * sizes.sent, (4 - own) * sizes.sent});
   if (!job.gpu) AddShard(job, sizes.full, &items);
   AddGradients(job, sizes, &items);
   // The weights are shared with the snapshot: a step meanwhile takes new ones.
@@ -125,13 +128,16 @@ std::vector<MemoryItem> WorkerMemory(const PlanJob& job, const PlanShape&) {
   const double full = all * kFloat;
   const double sent = all * static_cast<double>(SizeOf(job.wire));
   std::vector<MemoryItem> items = {{"weights", full, full}};
-  if (!job.shared_memory) items.push_back({"weights received", sent, 2 * sent});
+  // Those of the round that is being worked on, and of the next; and one more
+  // for whoever skips.
+  if (!job.shared_memory)
+    items.push_back({"weights received", 2 * sent, 3 * sent});
   // What was sent is kept until the next round's is.
   if (job.wire == DType::kFloat32) {
     items.push_back({"gradients", 2 * full, 3 * full});
   } else {
     items.push_back({"gradients", full, full});
-    items.push_back({"gradients to send", sent, 2 * sent});
+    items.push_back({"gradients to send", sent, 3 * sent});
   }
   if (job.worker_momentum) items.push_back({"momentum", full, full});
   return items;
@@ -149,7 +155,7 @@ std::vector<MemoryItem> MappedByWorker(const PlanJob& job, const PlanShape&) {
   if (!job.shared_memory) return {};
   const double sent = static_cast<double>(job.parameters) *
                       static_cast<double>(SizeOf(job.wire));
-  return {{"versions, the servers' own", 2 * sent, 4 * sent}};
+  return {{"versions, the servers' own", 3 * sent, 4 * sent}};
 }
 
 MemoryItem Total(const std::vector<MemoryItem>& items) {
