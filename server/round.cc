@@ -400,9 +400,9 @@ void Round::On(ScaleIn& event) {
   StepAll();
 }
 
+// What the next forward pass reads first comes first.
 void Round::StepAll() {
-  for (int64_t turn = 0; turn < config_.chunks; ++turn) {
-    const int64_t local = config_.chunks - 1 - turn;
+  for (int64_t local = 0; local < config_.chunks; ++local) {
     chunks_[local] = ChunkState::kStepping;
     effects_.push_back(Step{version_, local, Facts(), *scale_});
   }

@@ -63,10 +63,9 @@ void Round::On(DecisionIn& event) {
                                 event.plan->workers.end());
   allowed_ = IdSet();
   for (uint32_t worker : workers) allowed_.Insert(worker);
-  for (int64_t turn = 0; turn < config_.chunks; ++turn) {
-    const int64_t local = config_.chunks - 1 - turn;
+  // All are here: what the next forward pass reads first comes first.
+  for (int64_t local = 0; local < config_.chunks; ++local)
     StartReduce(local, Take(local, workers), event.plan);
-  }
   // What the others sent is of no use any more.
   for (auto& [worker, entry] : entries_) {
     if (!allowed_.Contains(worker)) entry.held.assign(config_.chunks, {});

@@ -200,8 +200,12 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
     for (net::Event& event : events) node.Handle(std::move(event), now);
     node.Tick(now);
   }
-  if (node.outcome()->code != Code::kOk)
-    return absl::InternalError(node.outcome()->words);
+  const ServerNode::Outcome& outcome = *node.outcome();
+  if (outcome.code != Code::kOk) {
+    return absl::InternalError(absl::StrCat("server ", index, ": ",
+                                            NameOf(outcome.code), " ",
+                                            outcome.words));
+  }
   return PlayerReport{};
 }
 
@@ -233,7 +237,9 @@ absl::StatusOr<PlayerReport> PlayRounds(const RoundBench& bench,
     if (absl::IsCancelled(next.status())) return report;
     PARAPET_RETURN_IF_ERROR(next.status());
     float* gradient = client.BeginRound(*next);
-    PARAPET_RETURN_IF_ERROR(client.Await({0, map.elements()}));
+    const absl::Status whole = client.Await({0, map.elements()});
+    if (absl::IsCancelled(whole)) return report;  // likewise
+    PARAPET_RETURN_IF_ERROR(whole);
     const absl::Time now = clock.Now();
     if (done > bench.warmup)
       report.round_ms.push_back(absl::ToDoubleMilliseconds(now - began));
@@ -339,7 +345,8 @@ absl::StatusOr<std::vector<PlayerReport>> RunRawEcho(const RoundBench& bench,
     players.push_back([=]() -> absl::StatusOr<PlayerReport> {
       PARAPET_ASSIGN_OR_RETURN(
           const auto times,
-          net::RunZmqEchoClient(addresses, map.chunks(), bytes, rounds));
+          net::RunZmqEchoClient(
+              {addresses, map.chunks(), bytes, rounds, bench.hot_echo}));
       PlayerReport report;
       for (size_t i = static_cast<size_t>(bench.warmup); i < times.size();
            ++i) {

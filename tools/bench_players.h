@@ -32,6 +32,7 @@ struct RoundBench {
   int rounds = 50;
   int warmup = 5;
   int server_threads = 0;       // that reduce; 0: in each server's event loop
+  bool hot_echo = false;        // see ZmqEchoRounds
   std::vector<int> ports = {};  // one a server, for tcp
 };
 

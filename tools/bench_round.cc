@@ -27,6 +27,7 @@ struct Flags {
   int workers = 1, servers = 1, rounds = 0, server_threads = 0;
   std::vector<int64_t> bytes = {4096, 1 << 20, 64 << 20};
   int64_t chunk = 0;
+  bool hot_echo = false;
   bool json = false;
 };
 
@@ -138,9 +139,9 @@ absl::Status Bench(const Flags& flags) {
   }
   for (const std::string& transport : flags.transports) {
     for (int64_t bytes : flags.bytes) {
-      RoundBench bench{transport, flags.workers,       flags.servers,
-                       bytes,     flags.chunk,         flags.rounds,
-                       5,         flags.server_threads};
+      RoundBench bench{transport, flags.workers,        flags.servers,
+                       bytes,     flags.chunk,          flags.rounds,
+                       5,         flags.server_threads, flags.hot_echo};
       if (bench.rounds == 0) bench.rounds = RoundsFor(bytes, flags.workers);
       PARAPET_ASSIGN_OR_RETURN(const Result result, Measure(bench));
       if (!flags.json) PrintRow(result);
@@ -177,6 +178,10 @@ int RunBenchRound(int argc, char** argv) {
   app.add_option("--rounds", flags.rounds,
                  "rounds to time; 0: about 4 GiB of them")
       ->check(CLI::Range(0, 1000000));
+  app.add_flag(
+      "--hot_echo", flags.hot_echo,
+      "the bare echo sends one chunk over and over, which stays in the "
+      "caches, instead of a vector's");
   app.add_flag("--json", flags.json,
                "print an array of objects instead of a table");
   try {

@@ -90,7 +90,7 @@ def run_ddp(args):
 
 def run_parapet(args):
     command = [ROOT / "build/release/bin/parapet", "run", f"--servers={args.servers}", f"--workers={args.workers}",
-               "--evaluators=0", f"--model={MODELS[args.model]}", f"--batch={args.batch}", f"--rounds={args.rounds}",
+               "--evaluators=0", f"--transport={args.transport}", f"--model={MODELS[args.model]}", f"--batch={args.batch}", f"--rounds={args.rounds}",
                "--optimizer=momentum", "--lr=0.05", "--summary=json", "--log_level=warn", "--progress=none"]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(output.splitlines()[-1])["samples_per_second"]
@@ -101,6 +101,7 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="mlp")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--transport", choices=["shm", "ipc", "tcp"], default="shm")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--times", type=int, default=3)
@@ -108,7 +109,7 @@ def main():
     args = parser.parse_args()
     if args.as_rank:
         return ddp_process(args)
-    print(f"{args.model}, {args.workers} workers, batch {args.batch} each, {args.servers} servers")
+    print(f"{args.model}, {args.workers} workers, batch {args.batch} each, {args.servers} servers, {args.transport}")
     print("      DDP gloo       Parapet   ratio   [samples/s]")
     for _ in range(args.times):
         ddp, parapet = run_ddp(args), run_parapet(args)

@@ -37,6 +37,19 @@ absl::Status Send(void* socket, ZmqMessage* message, int flags) {
   return ErrnoStatus("echo: send", errno);
 }
 
+absl::Status SendChunk(void* socket, const Payload& payload) {
+  ZmqMessage head = ZmqMessage::Copy(std::string(kHeaderBytes, 'h')),
+             body = ZmqMessage::Share(payload);
+  PARAPET_RETURN_IF_ERROR(Send(socket, &head, ZMQ_SNDMORE));
+  return Send(socket, &body, 0);
+}
+
+absl::Status ReceiveChunk(void* socket, ZmqMessage* body) {
+  ZmqMessage head;
+  PARAPET_RETURN_IF_ERROR(Receive(socket, &head));
+  return Receive(socket, body);
+}
+
 }  // namespace
 
 absl::Status RunZmqEcho(const std::string& address, int64_t messages) {
@@ -55,36 +68,35 @@ absl::Status RunZmqEcho(const std::string& address, int64_t messages) {
 }
 
 absl::StatusOr<std::vector<absl::Duration>> RunZmqEchoClient(
-    const std::vector<std::string>& addresses, int64_t chunks,
-    size_t chunk_bytes, int rounds) {
+    const ZmqEchoRounds& echo) {
   const ZmqContext context(1);
   std::vector<ZmqSocket> sockets;
-  for (const std::string& address : addresses) {
+  for (const std::string& address : echo.addresses) {
     PARAPET_ASSIGN_OR_RETURN(ZmqSocket socket, OpenSocket(context, ZMQ_DEALER));
     PARAPET_RETURN_IF_ERROR(socket.Connect(address));
     sockets.push_back(std::move(socket));
   }
-  auto owner = std::make_shared<std::vector<char>>(chunk_bytes, 'x');
-  const Payload payload(owner, owner->data(), chunk_bytes);
-  const std::string header(kHeaderBytes, 'h');
+  const auto chunks = static_cast<size_t>(echo.chunks);
+  const auto owner = std::make_shared<std::vector<char>>(
+      echo.hot ? echo.chunk_bytes : chunks * echo.chunk_bytes, 'x');
+  std::vector<ZmqMessage> kept;
   SteadyClock clock;
   std::vector<absl::Duration> times;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < echo.rounds; ++round) {
     const absl::Time began = clock.Now();
-    for (int64_t c = 0; c < chunks; ++c) {
-      void* socket = sockets[c % sockets.size()].raw();
-      ZmqMessage head = ZmqMessage::Copy(header),
-                 body = ZmqMessage::Share(payload);
-      PARAPET_RETURN_IF_ERROR(Send(socket, &head, ZMQ_SNDMORE));
-      PARAPET_RETURN_IF_ERROR(Send(socket, &body, 0));
-    }
-    for (int64_t c = 0; c < chunks; ++c) {
-      ZmqMessage head, body;
+    for (size_t c = 0; c < chunks; ++c) {
+      const char* const from =
+          owner->data() + (echo.hot ? 0 : c * echo.chunk_bytes);
       PARAPET_RETURN_IF_ERROR(
-          Receive(sockets[c % sockets.size()].raw(), &head));
-      PARAPET_RETURN_IF_ERROR(
-          Receive(sockets[c % sockets.size()].raw(), &body));
+          SendChunk(sockets[c % sockets.size()].raw(),
+                    Payload(owner, from, echo.chunk_bytes)));
     }
+    std::vector<ZmqMessage> received(echo.hot ? 1 : chunks);
+    for (size_t c = 0; c < chunks; ++c) {
+      PARAPET_RETURN_IF_ERROR(ReceiveChunk(sockets[c % sockets.size()].raw(),
+                                           &received[echo.hot ? 0 : c]));
+    }
+    kept = std::move(received);
     times.push_back(clock.Now() - began);
   }
   return times;

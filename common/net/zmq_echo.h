@@ -18,12 +18,22 @@ namespace parapet::net {
 // been answered.
 absl::Status RunZmqEcho(const std::string& address, int64_t messages);
 
-// `rounds` times: sends `chunks` messages of a 64-byte header and `chunk_bytes`
-// each, dealt over the addresses in turn, and waits for them all to come back.
-// Returns the time each round took.
+struct ZmqEchoRounds {
+  std::vector<std::string> addresses;  // chunks are dealt over them in turn
+  int64_t chunks = 1;
+  size_t chunk_bytes = 0;  // of each, beside a header of 64 bytes
+  int rounds = 1;
+  // One chunk is sent over and over, and what comes back is dropped at once:
+  // all of it stays in the processor's caches. Otherwise the frames are those
+  // of a trainer: each chunk is sent from its place in a vector, and what came
+  // back is kept for a round, as weights are.
+  bool hot = false;
+};
+
+// Each round sends all chunks and waits for them to come back. Returns the time
+// each took.
 absl::StatusOr<std::vector<absl::Duration>> RunZmqEchoClient(
-    const std::vector<std::string>& addresses, int64_t chunks,
-    size_t chunk_bytes, int rounds);
+    const ZmqEchoRounds& echo);
 
 }  // namespace parapet::net
 

@@ -62,12 +62,12 @@ TEST_F(RoundExchangeTest, OnlyAWholeShardIsReported) {
       << "told twice";
 }
 
-TEST_F(RoundExchangeTest, TheDecisionReducesEveryChunkFromTheLastOn) {
+TEST_F(RoundExchangeTest, TheDecisionReducesEveryChunkFromTheFirstOn) {
   EXPECT_FALSE(Has<Round::Reduce>(PushEverything()));
   const auto reduces = Only<Round::Reduce>(t_.Decide(0, {0, 2}));
   ASSERT_EQ(reduces.size(), 2u);
-  EXPECT_EQ(reduces[0].local, 1);
-  EXPECT_EQ(reduces[1].local, 0);
+  EXPECT_EQ(reduces[0].local, 0);
+  EXPECT_EQ(reduces[1].local, 1);
   for (const auto& reduce : reduces) {
     EXPECT_THAT(WorkersOf(reduce.rows), ElementsAre(0, 2));
     ASSERT_NE(reduce.plan, nullptr);

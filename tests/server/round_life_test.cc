@@ -172,8 +172,8 @@ TEST(RoundClipTest, StepsWhenTheScaleIsThere) {
   const RoundEffects scaled = t.Do(Round::ScaleIn{0, 0.25});
   const auto steps = Only<Round::Step>(scaled);
   ASSERT_EQ(steps.size(), 2u);
-  EXPECT_EQ(steps[0].local, 1);
-  EXPECT_EQ(steps[1].local, 0);
+  EXPECT_EQ(steps[0].local, 0);
+  EXPECT_EQ(steps[1].local, 1);
   EXPECT_EQ(steps[0].scale, 0.25);
   EXPECT_EQ(steps[0].facts.lr, 0.5);
   EXPECT_THAT(t.Do(Round::ScaleIn{0, 0.75}), IsEmpty());
