@@ -45,6 +45,8 @@ void Round::Open() {
   decided_ = false;
   members_ = allowed_ = reported_ = IdSet();
   entries_.clear();
+  came_.assign(config_.chunks, 0);
+  abstained_ = expected_ = 0;
   chunks_.assign(config_.chunks, ChunkState::kGathering);
   aggregated_ = published_ = carried_ = first_unreduced_turn_ = 0;
   scale_.reset();
@@ -78,6 +80,7 @@ void Round::Refresh() {
   allowed_ = members_;
   if (auto close = closes_.find(version_); close != closes_.end())
     allowed_.Intersect(close->second);
+  expected_ = allowed_.Count();
   for (int64_t turn = 0; turn < config_.chunks; ++turn)
     TryReduce(config_.chunks - 1 - turn);
   NoteComplete();
@@ -85,6 +88,9 @@ void Round::Refresh() {
 
 void Round::TryReduce(int64_t local) {
   if (chunks_[local] != ChunkState::kGathering || !HasLease()) return;
+  // Where most pushes end. To ask every member at every push would be the most
+  // that a server of a thousand workers does.
+  if (came_[local] + abstained_ < expected_) return;
   std::vector<uint32_t> rows;
   for (uint32_t worker : allowed_.ToVector()) {
     auto it = entries_.find(worker);
@@ -300,6 +306,7 @@ void Round::On(PushIn& event) {
     return;
   }
   slot = Slot::kHeld;
+  ++came_[event.local];
   entry.samples = event.contribution.samples;
   entry.held[event.local] = std::move(event.contribution);
   ++entry.received;
@@ -319,6 +326,7 @@ void Round::On(AbstainIn& event) {
   }
   if (entry.abstained) return;
   entry.abstained = true;
+  ++abstained_;
   Refresh();
 }
 
@@ -418,6 +426,7 @@ void Round::On(CloseIn& event) {
     for (int64_t local = 0; local < config_.chunks; ++local) {
       if (entry.slots[local] != Slot::kHeld) continue;
       entry.slots[local] = Slot::kEmpty;
+      --came_[local];
       entry.held[local] = Contribution();
     }
   }

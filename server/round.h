@@ -332,6 +332,10 @@ class Round {
   IdSet allowed_;   // members_ less those closed out
   IdSet reported_;  // complete, as last reported
   std::map<uint32_t, Entry> entries_;
+  // How many of entries_ have come with each chunk, and have abstained; and how
+  // many allowed_ has.
+  std::vector<int64_t> came_;
+  int64_t abstained_ = 0, expected_ = 0;
   std::vector<ChunkState> chunks_;
   int64_t measured_ = 0, aggregated_ = 0, published_ = 0;
   bool decided_ = false;  // exchange: who takes part is settled

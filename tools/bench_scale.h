@@ -8,9 +8,10 @@
 namespace parapet {
 
 // `parapet bench scale`: the round time of a job with n workers and S servers,
-// simulated message by message, beside the formulas of docs/plan.md and those
-// of ring all-reduce; and from how many servers on the job wins. Nothing is
-// measured: the same flags print the same.
+// simulated with its own state machines up to some size and by a model of
+// messages at any, beside the formulas of docs/plan.md and those of ring
+// all-reduce; and from how many servers on the job wins. Nothing is measured:
+// the same flags print the same.
 //
 // `args` are the words after "scale". Returns the exit code.
 int RunBenchScale(const std::vector<std::string>& args, std::ostream& out,

@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/command_line.h"
 #include "tools/plan_flags.h"
+#include "tools/plan_memory.h"
 #include "tools/plan_model.h"
 #include "tools/rates.h"
 
@@ -20,7 +21,15 @@ struct Plan {
   PlanHosts hosts;
   PlanShape shape;
   RoundTime time;
-  std::vector<MemoryItem> server, worker;
+  std::vector<MemoryItem> server, gpu, worker;
+  // What they map of each other's.
+  std::vector<MemoryItem> by_server, by_worker;
+};
+
+struct Flags {
+  PlanFlags plan;
+  std::string transport = "tcp", server_device = "cpu", gpu_link = "25GB/s";
+  bool json = false;
 };
 
 nlohmann::json ToJson(const std::vector<MemoryItem>& items) {
@@ -49,7 +58,10 @@ nlohmann::json ToJson(const Plan& plan) {
           {"bytes_pushed", BytesPushed(plan.job)},
           {"bytes_published", BytesPushed(plan.job)},
           {"server_memory", ToJson(plan.server)},
+          {"gpu_memory", ToJson(plan.gpu)},
+          {"server_maps", ToJson(plan.by_server)},
           {"worker_memory", ToJson(plan.worker)},
+          {"worker_maps", ToJson(plan.by_worker)},
           {"round", ToJson(plan.time)},
           {"ring_seconds", RingTime(plan.job, plan.hosts)},
           {"advice", Advice(plan.job, plan.hosts)}};
@@ -57,6 +69,7 @@ nlohmann::json ToJson(const Plan& plan) {
 
 void PrintMemory(const std::string& title, std::vector<MemoryItem> items,
                  std::ostream& out) {
+  if (items.empty()) return;
   out << absl::StrFormat("%-34s %10s %10s\n", title, "usual", "most");
   items.push_back(Total(items));
   for (const MemoryItem& item : items) {
@@ -89,22 +102,31 @@ void Print(const Plan& plan, std::ostream& out) {
       plan.shape.chunks, plan.shape.chunk,
       BytesInWords(static_cast<double>(BytesPushed(plan.job))));
   PrintMemory("Memory of the fullest server", plan.server, out);
+  PrintMemory("Of its GPU", plan.gpu, out);
+  PrintMemory("Mapped by it, the workers' own", plan.by_server, out);
   PrintMemory("Memory of a worker, beside compute", plan.worker, out);
+  PrintMemory("Mapped by it, the servers' own", plan.by_worker, out);
   PrintRound(plan, out);
   out << "\n";
   for (const std::string& line : Advice(plan.job, plan.hosts))
     out << "* " << line << "\n";
 }
 
-absl::StatusOr<Plan> MakePlan(const PlanFlags& flags, PlanJob job) {
+absl::StatusOr<Plan> MakePlan(const Flags& flags, PlanJob job) {
   Plan plan;
-  PARAPET_RETURN_IF_ERROR(ReadPlanFlags(flags, &job, &plan.hosts));
-  PARAPET_RETURN_IF_ERROR(CheckPlanRule(flags, job.workers));
+  PARAPET_RETURN_IF_ERROR(ReadPlanFlags(flags.plan, &job, &plan.hosts));
+  PARAPET_RETURN_IF_ERROR(CheckPlanRule(flags.plan, job.workers));
+  PARAPET_ASSIGN_OR_RETURN(plan.hosts.gpu_link, ParseRate(flags.gpu_link));
+  job.shared_memory = flags.transport == "shm";
+  job.gpu = flags.server_device == "cuda";
   plan.job = job;
   PARAPET_ASSIGN_OR_RETURN(plan.shape, ShapeOf(job));
   plan.time = TimeOf(job, plan.shape, plan.hosts);
   plan.server = ServerMemory(job, plan.shape);
+  plan.gpu = GpuMemory(job, plan.shape);
   plan.worker = WorkerMemory(job, plan.shape);
+  plan.by_server = MappedByServer(job, plan.shape);
+  plan.by_worker = MappedByWorker(job, plan.shape);
   return plan;
 }
 
@@ -117,10 +139,9 @@ int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
       "workers' computing, what bounds them and what to change. Each process "
       "has a host of its own.",
       "parapet plan");
-  PlanFlags flags;
+  Flags flags;
   PlanJob job;
-  bool json = false;
-  AddPlanFlags(&app, &flags);
+  AddPlanFlags(&app, &flags.plan);
   app.get_option("--parameters")->required();
   app.add_option("--workers", job.workers, "how many")
       ->required()
@@ -129,14 +150,28 @@ int ShowPlan(const std::vector<std::string>& args, std::ostream& out,
       ->check(CLI::Range(1, 4096));
   app.add_flag("--snapshots", job.snapshots,
                "count copies for a snapshot while training goes on");
-  app.add_flag("--json", json, "print an object, in bytes and seconds");
+  app.add_option(
+         "--transport", flags.transport,
+         "tcp, ipc, or shm: all processes on one machine lend each other "
+         "memory (rounds are computed as over a network)")
+      ->check(CLI::IsMember({"tcp", "ipc", "shm"}));
+  app.add_option("--server_device", flags.server_device,
+                 "where shards live: cpu or cuda (--memory_bandwidth is then a "
+                 "GPU's)")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--gpu_link", flags.gpu_link,
+                 "between a server's host and its GPU, each way");
+  app.add_option("--threads", job.reducing_threads,
+                 "of a server that reduce at once: each has staging on the GPU")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", flags.json, "print an object, in bytes and seconds");
   if (const auto ended = ParseArgs(&app, args, out, err)) return *ended;
   const absl::StatusOr<Plan> plan = MakePlan(flags, job);
   if (!plan.ok()) {
     err << "parapet plan: " << plan.status().message() << "\n";
     return kExitUsage;
   }
-  if (json) {
+  if (flags.json) {
     out << ToJson(*plan).dump(2) << "\n";
   } else {
     Print(*plan, out);

@@ -85,6 +85,22 @@ absl::Status ReadPlanFlags(const PlanFlags& flags, PlanJob* job,
   return ReadHosts(flags, hosts);
 }
 
+absl::StatusOr<JobConfig> ReadJobConfig(const PlanFlags& flags, int workers,
+                                        int servers) {
+  JobConfig job;
+  job.workers = workers;
+  job.servers = servers;
+  PARAPET_ASSIGN_OR_RETURN(job.wire, ParseDType(flags.wire));
+  PARAPET_ASSIGN_OR_RETURN(job.optimizer, ParseOptimizer(flags.optimizer));
+  job.rule = flags.rule;
+  job.byzantine = flags.byzantine;
+  job.chunk = flags.chunk;
+  job.connections = flags.connections;
+  job.clip_norm = flags.clip_norm;
+  job.worker_momentum = flags.worker_momentum;
+  return job;
+}
+
 absl::Status CheckPlanRule(const PlanFlags& flags, int workers) {
   CommonFlags common;
   common.job.rule = flags.rule;

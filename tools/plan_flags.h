@@ -5,6 +5,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/job.h"
 #include "tools/plan_model.h"
 
 namespace parapet {
@@ -27,6 +29,10 @@ void AddPlanFlags(CLI::App* app, PlanFlags* flags);
 // words.
 absl::Status ReadPlanFlags(const PlanFlags& flags, PlanJob* job,
                            PlanHosts* hosts);
+
+// The job that is meant, as a real one would be told. InvalidArgument in words.
+absl::StatusOr<JobConfig> ReadJobConfig(const PlanFlags& flags, int workers,
+                                        int servers);
 
 // Whether the rule's limits hold for so many workers; InvalidArgument in words.
 absl::Status CheckPlanRule(const PlanFlags& flags, int workers);

@@ -93,59 +93,6 @@ absl::StatusOr<PlanShape> ShapeOf(const PlanJob& job) {
                    map.ElementsOf(0)};
 }
 
-std::vector<MemoryItem> ServerMemory(const PlanJob& job,
-                                     const PlanShape& shape) {
-  const auto shard = static_cast<double>(shape.shard);
-  const double sent = shard * Wire(job), full = shard * kFloat;
-  const double gradients = job.workers * sent;
-  const double chunk =
-      Wire(job) * static_cast<double>(std::min(shape.chunk, shape.shard));
-  // On a float32 wire the newest version is the weights themselves.
-  const bool own = job.wire == DType::kFloat32;
-  const double kept = full * (job.moments + (job.previous ? 1 : 0));
-  std::vector<MemoryItem> items = {
-      {"weights", full, full},
-      {"versions kept", (own ? 1 : 2) * sent, (own ? 3 : 4) * sent},
-      {"moments", full * job.moments, full * job.moments}};
-  if (job.previous) items.push_back({"previous aggregate", full, full});
-  if (job.clip_norm) items.push_back({"aggregates", full, full});
-  items.push_back(
-      job.distances
-          ? MemoryItem{"gradients held for the rule", gradients, gradients}
-          : MemoryItem{"gradients within the credit",
-                       std::min(gradients, 2 * job.workers * chunk),
-                       gradients});
-  // The weights are shared with the snapshot: a step meanwhile takes new ones.
-  if (job.snapshots) items.push_back({"snapshot copies", 0, kept + full});
-  const double arriving =
-      static_cast<double>(job.workers) * job.connections * chunk;
-  items.push_back({"transport queues", arriving, arriving});
-  return items;
-}
-
-std::vector<MemoryItem> WorkerMemory(const PlanJob& job, const PlanShape&) {
-  const auto all = static_cast<double>(job.parameters);
-  const double full = all * kFloat, sent = all * Wire(job);
-  std::vector<MemoryItem> items = {
-      {"weights", full, full},
-      {"weights received", sent, 2 * sent},
-      // The next round's is begun while the last one's is still being sent.
-      {"gradients", full, 2 * full}};
-  if (job.wire != DType::kFloat32)
-    items.push_back({"gradients to send", sent, sent});
-  if (job.worker_momentum) items.push_back({"momentum", full, full});
-  return items;
-}
-
-MemoryItem Total(const std::vector<MemoryItem>& items) {
-  MemoryItem total{"total", 0, 0};
-  for (const MemoryItem& item : items) {
-    total.usual += item.usual;
-    total.most += item.most;
-  }
-  return total;
-}
-
 int64_t BytesPushed(const PlanJob& job) {
   return job.workers * job.parameters * SizeOf(job.wire);
 }
@@ -193,6 +140,12 @@ RoundTime TimeOf(const PlanJob& job, const PlanShape& shape,
   RoundTime time;
   time.parts = {{"workers' links, out", own, worker_unit, false},
                 {"servers' links, in", shard_in, shard_in * share, false}};
+  // Rows that are measured stay on the GPU until they are reduced, if there is
+  // room.
+  const double staged = shard_in * hosts.server_link / hosts.gpu_link;
+  if (job.gpu)
+    time.parts.push_back(
+        {"servers' GPUs, copies in", staged, staged * share, false});
   if (exchange) {
     time.parts.push_back({job.distances ? "servers' memory, distances"
                                         : "servers' memory, aggregate",
@@ -201,6 +154,11 @@ RoundTime TimeOf(const PlanJob& job, const PlanShape& shape,
   }
   time.parts.push_back({"servers' memory, rule and step", memory(passes.step),
                         memory(passes.step) * share, exchange});
+  if (job.gpu) {
+    const double back = shard * Wire(job) / hosts.gpu_link;
+    time.parts.push_back(
+        {"servers' GPUs, copies out", back, back * share, exchange});
+  }
   time.parts.push_back(
       {"servers' links, out", shard_in, shard_in * share, exchange});
   time.parts.push_back({"workers' links, in", own, worker_unit, exchange});

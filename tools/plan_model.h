@@ -27,13 +27,18 @@ struct PlanJob {
   bool clip_norm = false;  // aggregates are held until the scale is known
   bool snapshots = false;  // some are taken while training goes on
   bool worker_momentum = false;
+  bool shared_memory = false;  // processes of one machine lend to each other
+  bool gpu = false;            // shards live on the servers' GPUs
+  int reducing_threads = 8;    // of a server: each has staging on the GPU
 };
 
 // What it runs on: each process on a host of its own.
 struct PlanHosts {
   double worker_link = 12.5e9, server_link = 12.5e9;  // each way
   double latency = 20e-6;           // of a message, beside its bytes
-  double memory_bandwidth = 100e9;  // of a server
+  double memory_bandwidth = 100e9;  // of a server; on a GPU the GPU's
+  double gpu_link = 25e9;           // between a server's host and its GPU, each
+                                    // way
 };
 
 // How a job falls into chunks. The busiest server counts: server 0, which has
@@ -47,20 +52,6 @@ struct PlanShape {
 
 // InvalidArgument as ShardMap::Create.
 absl::StatusOr<PlanShape> ShapeOf(const PlanJob& job);
-
-// A part of a process's memory. Usual: all workers in step and no snapshot
-// being written. Most: what the protocol lets it hold.
-struct MemoryItem {
-  std::string name;
-  double usual = 0, most = 0;
-};
-
-std::vector<MemoryItem> ServerMemory(const PlanJob& job,
-                                     const PlanShape& shape);
-// Without activations, data and the libraries' own.
-std::vector<MemoryItem> WorkerMemory(const PlanJob& job,
-                                     const PlanShape& shape);
-MemoryItem Total(const std::vector<MemoryItem>& items);
 
 // Payloads on the wire in a round, over all servers; exact, without headers.
 int64_t BytesPushed(const PlanJob& job);

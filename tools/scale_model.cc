@@ -98,8 +98,10 @@ class Simulation {
   void Publish(int server) {
     std::vector<std::pair<double, int64_t>> stepped;  // when, chunk
     Resource memory;
-    for (int64_t turn = 0; turn < map_.ChunksOf(server); ++turn) {
-      const int64_t c = map_.ChunkOf(server, map_.LocalAtTurn(server, turn));
+    for (int64_t i = 0; i < map_.ChunksOf(server); ++i) {
+      // After a decision all are there, and the lowest comes first.
+      const int64_t local = exchange_ ? i : map_.LocalAtTurn(server, i);
+      const int64_t c = map_.ChunkOf(server, local);
       stepped.emplace_back(memory.Serve(whole_[c], passes_.step * Elements(c) /
                                                        hosts_.memory_bandwidth),
                            c);

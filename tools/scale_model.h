@@ -8,7 +8,7 @@
 
 namespace parapet {
 
-// A simulation message by message: every chunk of every worker takes its turn
+// A model message by message: every chunk of every worker takes its turn
 // on the worker's link, the server's link, the server's memory and the links
 // back, in the order in which a job sends them (docs/architecture.md, "The
 // round"). A link serves what has come first, ties by worker and server; what

@@ -105,9 +105,11 @@ absl::Status SimCore::Send(SimNode* node, ConnectionId to,
     return SendIntoLost(link, end, node->limits.max_queued_messages);
   if (from->untaken >= node->limits.max_queued_messages)
     return Full(to, from->untaken);
+  const size_t bytes = header.size() + payload.size();
   from->flight.push_back({std::string(header), std::move(payload)});
   ++from->untaken;
-  from->last = std::max(from->last, now_ + Delay());
+  const absl::Time left = hosts_[from->place].Out(now_, bytes);
+  from->last = std::max(from->last, left + Delay());
   Schedule(from->last, *link, kDeliver, 1 - end);
   return absl::OkStatus();
 }
@@ -174,7 +176,14 @@ void SimCore::RunUntil(absl::Time time) {
 }
 
 int SimCore::PlaceOf(const std::string& name) {
-  return places_.emplace(name, static_cast<int>(places_.size())).first->second;
+  const int place =
+      places_.emplace(name, static_cast<int>(places_.size())).first->second;
+  hosts_.resize(places_.size());
+  return place;
+}
+
+void SimCore::SetRates(const std::string& name, const SimRates& rates) {
+  hosts_[PlaceOf(name)].SetRates(rates);
 }
 
 absl::Duration SimCore::Delay() {
@@ -214,11 +223,15 @@ void SimCore::Apply(const Scheduled& event) {
     case kDeliver:
       if (!Hold(link, kDeliver, event.end)) Deliver(link, event.end);
       return;
+    case kEntered:
+      --link->ends[1 - event.end].entering;
+      return TakeIn(link, event.end);
     case kLoss:
-      if (!Hold(link, kLoss, event.end)) Loss(link, event.end);
-      return;
+      if (Hold(link, kLoss, event.end)) return;
+      [[fallthrough]];
     case kForcedLoss:
-      return Loss(link, event.end);
+      if (!StillEntering(*link, event.kind, event.end)) Loss(link, event.end);
+      return;
     default:
       return Timeout(link);
   }
@@ -265,6 +278,21 @@ void SimCore::Deliver(SimLink* link, int end) {
       link->held.push_back({kDeliver, end});
     if (!link->arrived) return;
   }
+  if (!Enter(link, end)) TakeIn(link, end);
+}
+
+// Lets a message onto the receiver's link; false: that is free.
+bool SimCore::Enter(SimLink* link, int end) {
+  SimHost& host = hosts_[link->ends[end].place];
+  SimEnd* sender = &link->ends[1 - end];
+  if (host.in_is_free() && sender->entering == 0) return false;
+  if (sender->entering >= sender->flight.size()) return true;  // it was lost
+  const size_t bytes = sender->flight[sender->entering++].bytes();
+  Schedule(host.In(now_, bytes), *link, kEntered, end);
+  return true;
+}
+
+void SimCore::TakeIn(SimLink* link, int end) {
   SimEnd* sender = &link->ends[1 - end];
   if (sender->flight.empty()) return;  // it was lost
   SimMessage message = std::move(sender->flight.front());
@@ -299,6 +327,13 @@ void SimCore::Loss(SimLink* link, int end) {
   if (to->known) PushDown(to->node, IdOf(*link, end), link->reason);
   Detach(link, end);
   EraseIfDead(link);
+}
+
+// What is kept of a lost link's messages comes before the word of its loss.
+bool SimCore::StillEntering(const SimLink& link, int kind, int end) {
+  if (link.ends[1 - end].entering == 0) return false;
+  Schedule(hosts_[link.ends[end].place].in_free(), link, kind, end);
+  return true;
 }
 
 void SimCore::Timeout(SimLink* link) {

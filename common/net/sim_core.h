@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/net/sim_host.h"
 #include "common/net/sim_transport.h"
 #include "common/net/transport.h"
 #include "common/rng.h"
@@ -27,6 +28,7 @@ namespace parapet::net {
 struct SimMessage {
   std::string header;
   Payload payload;
+  size_t bytes() const { return header.size() + payload.size(); }
 };
 
 // A process on the network.
@@ -46,8 +48,10 @@ struct SimEnd {
   SimNode* node = nullptr;  // null: nobody holds this end (any more)
   int place = -1;
   std::deque<SimMessage> flight;  // sent by this end, under way
+  size_t entering = 0;            // of these, on the receiver's own link
   size_t untaken = 0;  // sent by this end, not yet polled by the other
-  absl::Time last = absl::InfinitePast();  // arrival of what was sent last
+  absl::Time last = absl::InfinitePast();  // what was sent last is there, or
+                                           // has reached the receiver's link
   bool known = false;  // its owner knows of the connection, and is owed a kDown
   bool told = false;   // a loss is on its way to it
 };
@@ -92,6 +96,7 @@ class SimCore {
     return {ready_.begin(), ready_.end()};
   }
 
+  void SetRates(const std::string& name, const SimRates& rates);
   int BreakConnections(const std::string& a, const std::string& b);
   bool BreakRandomConnection();
   void Partition(const std::string& a, const std::string& b, bool break_them);
@@ -101,7 +106,16 @@ class SimCore {
 
  private:
   // kForcedLoss and kTimeout are no messages: a partition does not hold them.
-  enum Kind { kArrive, kOpened, kDeliver, kLoss, kForcedLoss, kTimeout };
+  // kEntered is what a slow link makes of a kDeliver.
+  enum Kind {
+    kArrive,
+    kOpened,
+    kDeliver,
+    kEntered,
+    kLoss,
+    kForcedLoss,
+    kTimeout
+  };
   struct Scheduled {
     absl::Time at;
     uint64_t turn = 0;  // breaks ties: first scheduled, first done
@@ -130,8 +144,11 @@ class SimCore {
   void Arrive(SimLink* link);
   void GiveUp(SimLink* link);
   void Deliver(SimLink* link, int end);
+  bool Enter(SimLink* link, int end);
+  void TakeIn(SimLink* link, int end);
   void GiveMessage(SimLink* link, int end, SimMessage message);
   void Loss(SimLink* link, int end);
+  bool StillEntering(const SimLink& link, int kind, int end);
   void Timeout(SimLink* link);
   void Refuse(SimLink* link, const std::string& reason);
 
@@ -163,6 +180,7 @@ class SimCore {
   absl::btree_map<std::string, SimNode*> names_;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   absl::flat_hash_map<std::string, int> places_;
+  std::vector<SimHost> hosts_;  // by place
   std::set<Places> cuts_;
   absl::btree_set<std::string> ready_;
 };

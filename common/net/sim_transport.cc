@@ -58,6 +58,10 @@ std::unique_ptr<Transport> SimNetwork::MakeNode(const std::string& name,
                                         core_->AddNode(name, limits));
 }
 
+void SimNetwork::SetRates(const std::string& name, const SimRates& rates) {
+  core_->SetRates(name, rates);
+}
+
 absl::Time SimNetwork::Now() const { return core_->now(); }
 absl::Time SimNetwork::NextEventTime() const { return core_->NextEventTime(); }
 bool SimNetwork::Step() { return core_->Step(); }

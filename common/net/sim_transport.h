@@ -2,6 +2,7 @@
 #define PARAPET_COMMON_NET_SIM_TRANSPORT_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ struct SimOptions {
   double silent_crash = 0.3;
 };
 
+// How fast a host's link is, each way by itself [bytes/s, above 0; infinite: a
+// message takes its delay and nothing else].
+struct SimRates {
+  double out = std::numeric_limits<double>::infinity();
+  double in = std::numeric_limits<double>::infinity();
+};
+
 class SimCore;
 
 // A network in memory, in virtual time, with faults. Every choice comes from
@@ -38,6 +46,13 @@ class SimCore;
 // Now(). Their addresses are "sim://NAME", where NAME is free. A message counts
 // against Limits::max_queued_messages until the receiver's Poll takes it. The
 // network never repeats a message.
+//
+// A node is a host with a link of its own. A message is stored and forwarded:
+// it takes its bytes (header and payload) at the sender's rate, its delay, and
+// its bytes at the receiver's rate. Each way a link carries one message after
+// the other, first come, first served, whatever the connection: whoever sends
+// large messages to many waits for them himself. Between the links there is
+// room for everything; opening and closing connections takes no bytes.
 class SimNetwork {
  public:
   explicit SimNetwork(const SimOptions& options);
@@ -51,6 +66,10 @@ class SimNetwork {
   // good order.
   std::unique_ptr<Transport> MakeNode(const std::string& name,
                                       const Limits& limits = {});
+
+  // By name: also holds for a node of that name that starts later. For what is
+  // sent, or reaches the node, from now on.
+  void SetRates(const std::string& name, const SimRates& rates);
 
   // Virtual time. It begins at the Unix epoch.
   absl::Time Now() const;

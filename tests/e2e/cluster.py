@@ -140,12 +140,12 @@ class Process:
 class Job:
     """The processes of one job, which the test starts one by one or all at once."""
 
-    def __init__(self, case, *flags, servers=2, workers=2, evaluators=0, tcp=False, name="job"):
+    def __init__(self, case, *flags, servers=2, workers=2, evaluators=0, tcp=False, scheme="ipc", name="job"):
         self.case, self.flags, self.tcp = case, flags, tcp
         self.servers, self.workers, self.evaluators = servers, workers, evaluators
         self.folder = case.folder / name
         self.folder.mkdir()
-        self.addresses = [f"ipc://{self.folder}/s{i}" for i in range(servers)]
+        self.addresses = [f"{scheme}://{self.folder}/s{i}" for i in range(servers)]
         if tcp:
             self.addresses = ["127.0.0.1:0"] * servers
         self.processes = {}

@@ -12,23 +12,31 @@ PARAMETERS = 784 * 2048 + 2048 + 2048 * 2048 + 2048 + 2048 * 10 + 10
 WORKERS = 4
 
 
+def peak_of(pid):
+    """The peak of a process's resident memory so far [bytes]; 0 once it is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            found = re.search(r"VmHWM:\s+(\d+) kB", status.read())
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0
+
+
 class PlanTest(cluster.ClusterTest):
-    def peak(self, model, *flags):
-        """The peak of server 0's memory [bytes], after some rounds."""
+    def peaks(self, model, scheme, *flags):
+        """The peaks of memory of server 0 and worker 0 [bytes], after some rounds."""
         job = cluster.Job(self, "--data=synthetic:784,10,1000", f"--model={model}", "--batch=1", "--rounds=12",
-                          *flags, servers=2, workers=WORKERS, name=f"job-{len(self._processes)}")
+                          *flags, servers=2, workers=WORKERS, scheme=scheme,
+                          name=f"job-{len(self._processes)}")
         job.start()
-        peak, pid = 0, job["server 0"].pid
+        pids = {name: job[name].pid for name in ("server 0", "worker 0")}
+        peaks = dict.fromkeys(pids, 0)
         while job["server 0"].running():
-            try:
-                with open(f"/proc/{pid}/status") as status:
-                    found = re.search(r"VmHWM:\s+(\d+) kB", status.read())
-            except FileNotFoundError:
-                break
-            peak = max(peak, int(found[1]) * 1024 if found else 0)
+            for name, pid in pids.items():
+                peaks[name] = max(peaks[name], peak_of(pid))
             time.sleep(0.005)
         self.assert_all_exit(job, 0)
-        return peak, job.summary()
+        return peaks, job.summary()
 
     def plan(self, *flags):
         words = ("plan", f"--parameters={PARAMETERS}", f"--workers={WORKERS}", "--servers=2", *flags, "--json")
@@ -36,18 +44,21 @@ class PlanTest(cluster.ClusterTest):
         self.assertEqual(process.wait(), 0, process.err)
         return json.loads(process.out)
 
-    def check(self, *flags):
-        plan = self.plan(*flags)
-        tiny, _ = self.peak(TINY, *flags)
-        large, summary = self.peak(LARGE, *flags)
+    def check(self, *flags, transport="ipc"):
+        plan = self.plan(*flags, f"--transport={transport}")
+        tiny, _ = self.peaks(TINY, transport, *flags)
+        large, summary = self.peaks(LARGE, transport, *flags)
         self.assertEqual(summary["bytes_pushed"], summary["rounds"] * plan["bytes_pushed"])
         # The version of the beginning is published too.
         self.assertEqual(summary["bytes_published"], (summary["rounds"] + 1) * plan["bytes_published"])
-        memory = plan["server_memory"]
-        said = f"{flags}: {(large - tiny) / 1e6:.1f} MB beside {memory['usual'] / 1e6:.1f} to {memory['most'] / 1e6:.1f}"
-        print(said)
-        self.assertGreater(large - tiny, 0.8 * memory["usual"], said)
-        self.assertLess(large - tiny, 1.1 * memory["most"], said)
+        for name in ("server", "worker"):
+            # What is mapped of others is resident too.
+            usual, most = (plan[f"{name}_memory"][which] + plan[f"{name}_maps"][which] for which in ("usual", "most"))
+            growth = large[f"{name} 0"] - tiny[f"{name} 0"]
+            said = (f"{flags} {transport} {name}: {growth / 1e6:.1f} MB beside {usual / 1e6:.1f} to {most / 1e6:.1f}")
+            print(said)
+            self.assertGreater(growth, 0.8 * usual, said)
+            self.assertLess(growth, 1.1 * most, said)
 
     def test_mean(self):
         self.check("--optimizer=momentum")
@@ -57,6 +68,15 @@ class PlanTest(cluster.ClusterTest):
 
     def test_rule_on_distances(self):
         self.check("--optimizer=sgd", "--rule=krum")
+
+    def test_shared_memory(self):
+        self.check("--optimizer=momentum", transport="shm")
+
+    def test_shared_memory_narrow_wire_and_adam(self):
+        self.check("--optimizer=adam", "--wire=bfloat16", transport="shm")
+
+    def test_shared_memory_rule_on_distances(self):
+        self.check("--optimizer=sgd", "--rule=krum", transport="shm")
 
 
 if __name__ == "__main__":

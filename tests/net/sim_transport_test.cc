@@ -260,7 +260,9 @@ TEST_F(SimTransportTest, ClientThatLeavesUnheardTakesNoRoom) {
 // Checks the contract from outside, and gives a trace to compare.
 class Soak {
  public:
-  explicit Soak(uint64_t seed) : random_(seed), network_(OptionsFor(seed)) {
+  explicit Soak(uint64_t seed, const SimRates& rates = {})
+      : random_(seed), network_(OptionsFor(seed)) {
+    for (int i = 0; i < kNodes; ++i) network_.SetRates(Name(i), rates);
     for (int i = 0; i < kNodes; ++i) Start(i);
   }
 
@@ -390,6 +392,19 @@ TEST(SimSoakTest, KeepsTheContractUnderFaults) {
     EXPECT_GT(soak.messages(), 1000);
     EXPECT_GT(soak.downs(), 100);
   }
+}
+
+// A message takes about 2 ms on each link, and a node sends one every 7 ms.
+TEST(SimSoakTest, KeepsTheContractOnSlowLinks) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Soak soak(seed, {.out = 1e4, .in = 1e4});
+    soak.Run(5000);
+    EXPECT_GT(soak.messages(), 1000);
+    EXPECT_GT(soak.downs(), 100);
+  }
+  EXPECT_EQ(Soak(7, {.out = 1e4, .in = 2e4}).Run(3000),
+            Soak(7, {.out = 1e4, .in = 2e4}).Run(3000));
 }
 
 TEST(SimSoakTest, SameSeedSameTrace) {

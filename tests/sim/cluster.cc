@@ -123,6 +123,11 @@ std::shared_ptr<Logger> Cluster::LoggerFor(const std::string& name) {
       name, std::make_shared<Tape>(&result_.log, &network_));
 }
 
+std::unique_ptr<net::Transport> Cluster::MakeNode(const std::string& name) {
+  network_.SetRates(name, scenario_.rates);
+  return network_.MakeNode(name);
+}
+
 void Cluster::StartServer(int index) {
   ServerNodeConfig config;
   config.index = index;
@@ -142,8 +147,7 @@ void Cluster::StartServer(int index) {
   hooks.on_record = [this](const RoundRecord& record) {
     result_.ledger.records.push_back(record);
   };
-  std::unique_ptr<net::Transport> transport =
-      network_.MakeNode(ServerName(index));
+  std::unique_ptr<net::Transport> transport = MakeNode(ServerName(index));
   if (index == 0 && alter_) {
     transport = std::make_unique<AlteringTransport>(std::move(transport),
                                                     LimitsFor(map_), alter_);
@@ -178,8 +182,7 @@ void Cluster::StartClient(const Peer& peer) {
   for (int s = 0; s < scenario_.job.servers; ++s) {
     servers.push_back(AddressOf(ServerName(s)));
   }
-  std::unique_ptr<net::Transport> transport =
-      network_.MakeNode(ClientName(peer));
+  std::unique_ptr<net::Transport> transport = MakeNode(ClientName(peer));
   const auto fault = scenario_.faults.find(peer.id);
   if (peer.role == Role::kWorker && fault != scenario_.faults.end() &&
       fault->second.behaviour == Behaviour::kHostile) {

@@ -62,6 +62,7 @@ class Cluster {
  private:
   absl::Time Now() const { return network_.Now(); }
   absl::Time SoonAfterStart();
+  std::unique_ptr<net::Transport> MakeNode(const std::string& name);
   void StartServer(int index);
   void StartClient(const Peer& peer);
   void Add(std::unique_ptr<Process> process);

@@ -60,6 +60,20 @@ TEST_F(SimulatedCluster, BrokenConnections) {
   EXPECT_GT(broken_runs_, 40u);
 }
 
+// Messages wait for each other on links of some tens of kilobytes a second.
+TEST_F(SimulatedCluster, BrokenConnectionsOnSlowLinks) {
+  const bool all = ForSeeds(20, [&](uint64_t seed) {
+    Scenario scenario = MakeScenario(seed, Mood::kBroken);
+    Random random(MixKey(seed, 11));
+    scenario.rates.out = 2e4 * (1 + random.Uniform());
+    scenario.rates.in = 2e4 * (1 + random.Uniform());
+    Check(scenario);
+  });
+  if (!all) return;
+  EXPECT_EQ(left_out_, 0u);
+  EXPECT_GT(broken_runs_, 15u);
+}
+
 TEST_F(SimulatedCluster, MissingWorkers) {
   if (!CheckMood(50, Mood::kMissing)) return;
   EXPECT_GT(left_out_, 50u);

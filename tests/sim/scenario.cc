@@ -263,7 +263,8 @@ std::string Scenario::Describe() const {
       job.clip_norm, ", worker momentum ", job.worker_momentum, ", window ",
       credit_window, ", quorum ", patience.quorum, ", data ", job.data_split,
       ", late work ", late_work, ", breaks ", breaks_per_second, "/s, cuts ",
-      cuts_per_second, "/s, rule ", job.rule, " f=", job.byzantine);
+      cuts_per_second, "/s, links ", rates.out, " and ", rates.in,
+      " bytes/s, rule ", job.rule, " f=", job.byzantine);
   for (const auto& [worker, fault] : faults) {
     static constexpr const char* kNames[] = {"silent", "partial", "crash",
                                              "leave",  "liar",    "hostile"};

@@ -43,6 +43,7 @@ struct Scenario {
   bool late_work = false;    // reductions and writes take time, and overtake
   bool linger = true;        // who has ended stays until what it sent is there
   net::SimOptions network;
+  net::SimRates rates;  // of every process's link
   absl::Duration shortest_work = absl::Milliseconds(5);  // of a worker's round
   absl::Duration longest_work = absl::Milliseconds(50);
 

@@ -13,12 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-double Most(const std::vector<MemoryItem>& items, const std::string& name) {
-  for (const MemoryItem& item : items)
-    if (item.name == name) return item.most;
-  return -1;
-}
-
 // 1000 Ki elements on one server in chunks of 64 Ki.
 PlanJob SmallJob() {
   return {.parameters = 1000 * 1024, .workers = 4, .chunk = 64 * 1024};
@@ -36,27 +30,6 @@ TEST(RatesTest, BitsAndBytes) {
   }
   EXPECT_EQ(BytesInWords(3.25e9), "3.25 GB");
   EXPECT_EQ(SecondsInWords(0.017), "17.0 ms");
-}
-
-TEST(PlanModelTest, ServerMemoryByItem) {
-  PlanJob job = SmallJob();
-  job.moments = 2;
-  const double full = 4000 * 1024;
-  std::vector<MemoryItem> items = ServerMemory(job, *ShapeOf(job));
-  EXPECT_EQ(Most(items, "weights"), full);
-  EXPECT_EQ(Most(items, "versions kept"), 3 * full);  // four with the weights
-  EXPECT_EQ(Most(items, "moments"), 2 * full);
-  EXPECT_EQ(Most(items, "gradients within the credit"), 4 * full);
-  EXPECT_EQ(Most(items, "snapshot copies"), -1);
-  job.wire = DType::kBFloat16;
-  job.distances = job.previous = job.snapshots = true;
-  items = ServerMemory(job, *ShapeOf(job));
-  EXPECT_EQ(Most(items, "versions kept"), 4 * full / 2);
-  EXPECT_EQ(Most(items, "gradients held for the rule"), 4 * full / 2);
-  EXPECT_EQ(Most(items, "previous aggregate"), full);
-  EXPECT_EQ(Most(items, "snapshot copies"), 4 * full);
-  for (const MemoryItem& item : items)
-    EXPECT_LE(item.usual, item.most) << item.name;
 }
 
 TEST(PlanModelTest, BytesAndPasses) {

@@ -108,9 +108,18 @@ TEST(BenchScaleTest, SaysTheSameTwice) {
   EXPECT_EQ(first, print(args));
   const auto json = nlohmann::json::parse(first);
   ASSERT_EQ(json["rounds"].size(), 4u);
-  for (const auto& round : json["rounds"]) EXPECT_GT(round["simulated"], 0);
+  for (const auto& round : json["rounds"]) {
+    EXPECT_GT(round["model"], 0);
+    EXPECT_GT(round["simulated"], 0);
+  }
+  EXPECT_LT(json["largest_deviation"], 0.01);
   EXPECT_EQ(json["beats_ring_from"][1]["workers"], 16);
   EXPECT_THAT(print({"--workers=16", "--servers=16"}), HasSubstr("servers on"));
+  // Too large for the machines.
+  const auto large = nlohmann::json::parse(print(
+      {"--workers=16", "--servers=16", "--simulate_up_to=100", "--json"}));
+  EXPECT_TRUE(large["rounds"][0]["simulated"].is_null());
+  EXPECT_TRUE(large["largest_deviation"].is_null());
 }
 
 }  // namespace
