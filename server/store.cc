@@ -183,21 +183,25 @@ StepTarget Store::TargetOf(int64_t local) {
   return target;
 }
 
+void Store::Made(int64_t local, uint64_t version, Payload published) {
+  std::vector<Payload>& all = published_[version];
+  all.resize(chunks_.size());
+  all[local] = std::move(published);
+  // The next version does not begin in what carried chunks left of this one's
+  // block: its chunks would lie in two, and so would all later ones.
+  if (++made_ % chunks() == 0) block_ = nullptr;
+}
+
 void Store::Advance(int64_t local, uint64_t version) {
   Chunk& chunk = chunks_[local];
   chunk.weights = std::move(chunk.next);
   const std::shared_ptr<std::byte> wire =
       PublishesApart() ? std::move(chunk.wire_next) : chunk.weights;
-  std::vector<Payload>& all = published_[version];
-  all.resize(chunks_.size());
-  all[local] = Payload(wire, wire.get(), WireBytes(local));
+  Made(local, version, Payload(wire, wire.get(), WireBytes(local)));
 }
 
 void Store::Carry(int64_t local, uint64_t version) {
-  const Payload same = Published(version - 1, local);
-  std::vector<Payload>& all = published_[version];
-  all.resize(chunks_.size());
-  all[local] = same;
+  Made(local, version, Published(version - 1, local));
 }
 
 float* Store::AggregateOf(int64_t local) {

@@ -122,6 +122,8 @@ class Store {
   absl::StatusOr<std::shared_ptr<std::byte>> HostWeights(int64_t local) const;
   // Room for what is published of a chunk in the version that is being made.
   std::shared_ptr<std::byte> PublishBuffer(int64_t local);
+  // A chunk of a version is there to be published.
+  void Made(int64_t local, uint64_t version, Payload published);
   // Room for a chunk's next weights.
   std::shared_ptr<std::byte> WeightsBuffer(int64_t local) {
     return PublishesApart() ? pool_->Get() : PublishBuffer(local);
@@ -148,8 +150,9 @@ class Store {
   // Of all that is published of a version, `stride_` bytes a chunk.
   std::shared_ptr<BufferPool> blocks_;
   size_t stride_ = 0;
-  std::shared_ptr<std::byte> block_;  // the newest
+  std::shared_ptr<std::byte> block_;  // of the version in the making; or null
   std::vector<bool> in_block_;        // the chunks that have their part of it
+  int64_t made_ = 0;                  // chunks of all versions
   bool lends_ = false;  // peers read what is published where it is
   std::vector<Chunk> chunks_;
   std::map<uint64_t, std::vector<Payload>> published_;

@@ -151,6 +151,28 @@ TEST_F(StoreTest, TheChunksOfAVersionLieSideBySide) {
   }
 }
 
+// Where some of a version's chunks were carried, the next one's lie side by
+// side again.
+TEST_F(StoreTest, CarriedChunksDoNotSplitLaterVersions) {
+  for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
+    const auto store = Make(MapOf(1, 32), 0, OptimizerKind::kSgd, wire);
+    // A later chunk than those that are carried, before them and after.
+    Step(store.get(), 3, 1, 1);
+    store->Carry(0, 1);
+    Step(store.get(), 2, 1, 1);
+    store->Carry(1, 1);
+    for (uint64_t version = 2; version < 4; ++version) {
+      for (int64_t local = 0; local < store->chunks(); ++local)
+        Step(store.get(), local, version, 1);
+      for (int64_t local = 1; local < store->chunks(); ++local) {
+        const Payload below = store->Published(version, local - 1);
+        EXPECT_EQ(store->Published(version, local).data(),
+                  below.data() + below.size());
+      }
+    }
+  }
+}
+
 // Two versions of the weights take turns when nobody holds an older one.
 TEST_F(StoreTest, TheMemoryOfAVersionIsUsedAgain) {
   const auto store = Make(MapOf(1), 0);
