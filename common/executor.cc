@@ -24,6 +24,8 @@ class InlineExecutor final : public Executor {
     return static_cast<int>(ended.size());
   }
 
+  void Abandon() override { done_.clear(); }
+
  private:
   std::vector<std::function<void()>> done_;
 };
@@ -36,10 +38,10 @@ class PoolExecutor final : public Executor {
   }
 
   ~PoolExecutor() override {
+    Abandon();
     {
       MutexLock lock(&mutex_);
       stopping_ = true;
-      queue_.clear();
       news_.SignalAll();
     }
     for (std::thread& thread : threads_) thread.join();
@@ -61,6 +63,19 @@ class PoolExecutor final : public Executor {
     return static_cast<int>(ended.size());
   }
 
+  void Abandon() override {
+    std::deque<Task> dropped;
+    {
+      MutexLock lock(&mutex_);
+      dropped.swap(queue_);
+    }
+    dropped.clear();
+    std::vector<std::function<void()>> ended;
+    MutexLock lock(&mutex_);
+    while (working_ > 0) idle_.Wait(&mutex_);
+    ended.swap(done_);
+  }
+
  private:
   struct Task {
     std::function<void()> work, done;
@@ -79,11 +94,14 @@ class PoolExecutor final : public Executor {
         if (stopping_) return;
         task = std::move(queue_.front());
         queue_.pop_front();
+        ++working_;
       }
       task.work();
+      task.work = nullptr;  // what it holds is the owner's from here on
       {
         MutexLock lock(&mutex_);
         done_.push_back(std::move(task.done));
+        if (--working_ == 0) idle_.SignalAll();
       }
       wake_();
     }
@@ -91,7 +109,8 @@ class PoolExecutor final : public Executor {
 
   const std::function<void()> wake_;
   Mutex mutex_;
-  CondVar news_;
+  CondVar news_, idle_;
+  int working_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that are at a piece
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> done_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

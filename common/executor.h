@@ -17,6 +17,10 @@ class Executor {
                       std::function<void()> done) = 0;
   // Calls the `done` of whatever has ended. Returns how many it called.
   virtual int RunDone() = 0;
+  // Drops what has not begun, waits for what has, and calls no `done` of
+  // either: for an owner that ends, and whose memory the work uses. On its
+  // thread.
+  virtual void Abandon() = 0;
 };
 
 // Does the work at once, on the owner's thread, and its `done` in the next
@@ -24,8 +28,7 @@ class Executor {
 std::unique_ptr<Executor> MakeInlineExecutor();
 
 // `threads` >= 1 threads. `wake` is called from them whenever something has
-// ended, to make the owner call RunDone. The destructor waits for work that has
-// begun and drops the rest.
+// ended, to make the owner call RunDone. The destructor abandons what is left.
 std::unique_ptr<Executor> MakePoolExecutor(int threads,
                                            std::function<void()> wake);
 

@@ -64,6 +64,13 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);
 }
 
+// What they work on is this node's: a job that ends badly ends in the midst of
+// a round.
+ServerNode::~ServerNode() {
+  parts_.reducer->Abandon();
+  parts_.writer->Abandon();
+}
+
 absl::StatusOr<std::string> ServerNode::Start(absl::Time now) {
   now_ = now;
   PARAPET_ASSIGN_OR_RETURN(std::string address,

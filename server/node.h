@@ -83,6 +83,10 @@ class ServerNode {
   // config.job.rule has been checked (CheckRule).
   ServerNode(ServerNodeConfig config, const Layout& layout, const ShardMap& map,
              ServerNodeParts parts, ServerNodeHooks hooks, absl::Time now);
+  // Abandons what the reducer and the writer are at.
+  ~ServerNode();
+  ServerNode(const ServerNode&) = delete;
+  ServerNode& operator=(const ServerNode&) = delete;
 
   // Listens, and connects to the lead. Returns the address it listens at.
   absl::StatusOr<std::string> Start(absl::Time now);

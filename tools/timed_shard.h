@@ -82,6 +82,7 @@ class TimedExecutor final : public Executor {
 
   void Submit(std::function<void()> work, std::function<void()> done) override;
   int RunDone() override;
+  void Abandon() override { pieces_.clear(); }
   // When RunDone has something to do.
   absl::Time NextTime() const;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "common/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -132,6 +133,56 @@ TEST(PoolExecutorTest, EndingWaitsForWhatHasBegunAndDropsTheRest) {
   ender.join();
   EXPECT_GE(worked, 1);
   EXPECT_EQ(ended, 0);
+}
+
+TEST(InlineExecutorTest, WhatIsAbandonedIsNotReported) {
+  const auto executor = MakeInlineExecutor();
+  int ended = 0;
+  executor->Submit([] {}, [&] { ++ended; });
+  executor->Abandon();
+  EXPECT_EQ(executor->RunDone(), 0);
+  EXPECT_EQ(ended, 0);
+}
+
+// The owner's memory may go as soon as Abandon returns, and with it what the
+// closures hold.
+TEST(PoolExecutorTest, AbandoningWaitsForWhatHasBegunAndDropsTheRest) {
+  const auto executor = MakePoolExecutor(1, [] {});
+  absl::Notification begun, go_on;
+  std::atomic<bool> worked = false, queued = false;
+  int ended = 0;
+  auto held = std::make_shared<int>(0);
+  executor->Submit(
+      [&, held] {
+        begun.Notify();
+        go_on.WaitForNotification();
+        worked = true;
+      },
+      [&, held] { ++ended; });
+  // The first goes on when the second has been dropped.
+  auto dropped =
+      std::shared_ptr<void>(nullptr, [&go_on](void*) { go_on.Notify(); });
+  executor->Submit([&, dropped] { queued = true; }, [&, held] { ++ended; });
+  dropped.reset();
+  begun.WaitForNotification();
+  executor->Abandon();
+  EXPECT_TRUE(worked);
+  EXPECT_FALSE(queued);
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(executor->RunDone(), 0);
+  EXPECT_EQ(ended, 0);
+}
+
+TEST(PoolExecutorTest, WorksOnAfterItWasAbandoned) {
+  Bell bell;
+  const auto executor = MakePoolExecutor(1, [&bell] { bell.Ring(); });
+  executor->Submit([] {}, [] { FAIL(); });
+  executor->Abandon();
+  int ended = 0;
+  executor->Submit([] {}, [&] { ++ended; });
+  const absl::Time until = absl::Now() + absl::Seconds(30);
+  while (executor->RunDone() == 0) ASSERT_LT(absl::Now(), until);
+  EXPECT_EQ(ended, 1);
 }
 
 TEST(PoolExecutorTest, CanBeSubmittedToFromADone) {

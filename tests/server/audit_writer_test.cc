@@ -28,6 +28,7 @@ class SlowExecutor final : public Executor {
     for (auto& call : done) call();
     return static_cast<int>(done.size());
   }
+  void Abandon() override { done_.clear(); }
   bool stuck = false;
 
  private:
