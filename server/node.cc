@@ -59,6 +59,10 @@ ServerNode::ServerNode(ServerNodeConfig config, const Layout& layout,
       chain_.needs_previous(), [transport = parts_.transport](size_t bytes) {
         return transport->Allocate(bytes);
       });
+  const int64_t largest = std::min(map_.chunk_elements(), map_.elements());
+  copies_ = BufferPool::Create(
+      static_cast<size_t>(largest * SizeOf(config_.job.wire)),
+      static_cast<size_t>(config_.job.workers * store_->chunks()));
   if (!IsLead()) return;
   term_ = config_.term;
   lead_.emplace(MakeLeadConfig(config_, layout_, map_), parts_.random, now);

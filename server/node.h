@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/buffer_pool.h"
 #include "common/checkpoint.h"
 #include "common/clock.h"
 #include "common/disk.h"
@@ -242,7 +243,8 @@ class ServerNode {
     std::vector<Contribution> copies;  // by ascending worker
   };
   absl::flat_hash_map<int64_t, Measured> measured_;  // by chunk
-  bool device_failed_ = false;                       // and the lead was told
+  std::shared_ptr<BufferPool> copies_;  // of a worker's gradient of a chunk
+  bool device_failed_ = false;          // and the lead was told
   std::optional<Round> round_;
   std::optional<Lead> lead_;
   std::deque<std::variant<Round::Event, Lead::Event>> queue_;

@@ -16,11 +16,12 @@ namespace {
 // Copies the rows that their senders could change, and uses the copies.
 // Otherwise one could be near the others while it is measured, and anywhere
 // when the decision that it takes part comes.
-std::vector<Contribution> CopyWhatMayChange(std::vector<Contribution>* rows) {
+std::vector<Contribution> CopyWhatMayChange(BufferPool& pool,
+                                            std::vector<Contribution>* rows) {
   std::vector<Contribution> copies;
   for (Contribution& row : *rows) {
     if (!row.data.may_change()) continue;
-    const std::shared_ptr<std::byte> bytes = MakeBuffer(row.data.size());
+    const std::shared_ptr<std::byte> bytes = pool.Get();
     std::memcpy(bytes.get(), row.data.data(), row.data.size());
     row.data = Payload(bytes, bytes.get(), row.data.size());
     copies.push_back(row);
@@ -188,7 +189,7 @@ void ServerNode::Apply(Round::Measure& effect) {
   const int64_t elements = store_->RangeOf(local).size();
   const float* previous = store_->PreviousOf(local);
   auto run = [this, work, elements, previous] {
-    work->measured.copies = CopyWhatMayChange(&work->measure.rows);
+    work->measured.copies = CopyWhatMayChange(*copies_, &work->measure.rows);
     work->leaves =
         MeasureLeaves(shard_, RowsOf(work->measure.rows), previous, elements,
                       map_.leaf_elements(), &work->measured.kept);

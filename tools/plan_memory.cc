@@ -40,15 +40,16 @@ void AddShard(const PlanJob& job, double full, std::vector<MemoryItem>* items) {
   if (job.clip_norm) items->push_back({"aggregates", full, full});
 }
 
-// Over shared memory they are the workers'.
+// Over shared memory they are the workers', but what is measured and reduced
+// later is copied first: it must not change in between.
 void AddGradients(const PlanJob& job, const Sizes& sizes,
                   std::vector<MemoryItem>* items) {
-  if (job.shared_memory) return;
   if (job.distances) {
     items->push_back(
         {"gradients held for the rule", sizes.gradients, sizes.gradients});
     return;
   }
+  if (job.shared_memory) return;
   const double two = 2 * job.workers * sizes.chunk;
   items->push_back({"gradients within the credit",
                     std::min(sizes.gradients, two), sizes.gradients});
