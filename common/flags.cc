@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/flag_checks.h"
+#include "common/flag_kinds.h"
 #include "common/flag_set.h"
 #include "common/process_setup.h"
 
@@ -16,7 +15,6 @@ namespace parapet {
 namespace {
 
 constexpr char kVersion[] = "parapet 0.1.0\n";
-constexpr int kMaxThreads = 1024;
 constexpr int kMaxProcesses =
     65535;  // of a kind: ids are 16 bits in the protocol's limits
 
@@ -33,68 +31,6 @@ struct AllFlags {
   bool help = false;
   bool version = false;
 };
-
-// A choice by name that goes into an enum.
-template <typename Enum>
-void EnumFlag(FlagSet* set, const std::string& name,
-              const std::vector<Enum>& choices, const std::string& help,
-              Enum* target) {
-  std::map<std::string, Enum> by_name;
-  std::string unit;
-  for (Enum choice : choices) {
-    const std::string text(NameOf(choice));
-    by_name[text] = choice;
-    absl::StrAppend(&unit, unit.empty() ? "" : "|", text);
-  }
-  set->Add(name, unit, std::string(NameOf(*target)), help,
-           [=](const std::string& text) {
-             const auto found = by_name.find(text);
-             if (found == by_name.end()) {
-               return absl::InvalidArgumentError(
-                   absl::StrCat("must be one of ", unit));
-             }
-             *target = found->second;
-             return absl::OkStatus();
-           });
-}
-
-void AddSeed(FlagSet* set, uint64_t* seed) {
-  set->Add("seed", "N", absl::StrCat(*seed), "of everything random",
-           [seed](const std::string& text) {
-             if (absl::SimpleAtoi(text, seed)) return absl::OkStatus();
-             return absl::InvalidArgumentError(
-                 "must be a whole number from 0 to 2^64 - 1");
-           });
-}
-
-// Not a part of the job's text, which every worker is told.
-void AddSecret(FlagSet* set, std::optional<uint64_t>* secret) {
-  set->Add("rule_secret", "N", "",
-           "shuffles bucketing; of the lead, drawn anew if not given",
-           [secret](const std::string& text) {
-             uint64_t value = 0;
-             if (!absl::SimpleAtoi(text, &value)) {
-               return absl::InvalidArgumentError(
-                   "must be a whole number from 0 to 2^64 - 1");
-             }
-             *secret = value;
-             return absl::OkStatus();
-           });
-}
-
-void AddQuorum(FlagSet* set, int* quorum) {
-  set->Add(
-      "quorum", "all|K", "all",
-      "workers a round waits for before --deadline runs",
-      [quorum](const std::string& text) {
-        *quorum = 0;
-        if (text == "all" || (absl::SimpleAtoi(text, quorum) && *quorum >= 1)) {
-          return absl::OkStatus();
-        }
-        return absl::InvalidArgumentError(
-            "must be all or a number of workers from 1");
-      });
-}
 
 void AddJob(FlagSet* set, JobConfig* job) {
   set->Group("The job (the same for every process)");
@@ -118,7 +54,7 @@ void AddJob(FlagSet* set, JobConfig* job) {
              &job->epochs);
   set->Count("rounds", "ROUNDS", "length of the training; or --epochs",
              &job->rounds);
-  AddSeed(set, &job->seed);
+  SeedFlag(set, &job->seed);
 }
 
 void AddOptimizer(FlagSet* set, OptimizerConfig* optimizer) {
@@ -176,24 +112,6 @@ void AddTraining(FlagSet* set, JobConfig* job) {
              &job->max_bad_rounds);
 }
 
-void ThreadsFlag(FlagSet* set, const char* name, const char* help, int* value,
-                 int least) {
-  set->Add(name, "N|auto", "auto", help,
-           [value, least](const std::string& text) {
-             if (text == "auto") {
-               *value = kAuto;
-               return absl::OkStatus();
-             }
-             const absl::StatusOr<int64_t> count = ParseCount(text);
-             if (!count.ok() || *count < least || *count > kMaxThreads) {
-               return absl::InvalidArgumentError(absl::StrCat(
-                   "must be auto, or from ", least, " to ", kMaxThreads));
-             }
-             *value = static_cast<int>(*count);
-             return absl::OkStatus();
-           });
-}
-
 void AddWire(FlagSet* set, CommonFlags* flags) {
   JobConfig* job = &flags->job;
   set->Group("Network (the same for every process)");
@@ -228,7 +146,7 @@ void AddPatience(FlagSet* set, PatienceConfig* patience) {
                 &patience->dead_after);
   set->Duration("round_deadline", "for a round; 0: max(10s, 10 median rounds)",
                 &patience->round_deadline, true);
-  AddQuorum(set, &patience->quorum);
+  QuorumFlag(set, &patience->quorum);
   set->Duration("deadline", "for the others, once a quorum is complete",
                 &patience->quorum_deadline, true);
   set->Duration("insufficient_for",
@@ -256,22 +174,6 @@ void AddSnapshot(FlagSet* set, SnapshotConfig* snapshot) {
       "latest");
 }
 
-void DeviceFlag(FlagSet* set, const char* name, const char* help,
-                std::string* value) {
-  set->Add(name, "auto|cpu|cuda:N", *value, help,
-           [value](const std::string& text) {
-             uint32_t gpu = 0;
-             if (text != "auto" && text != "cpu" &&
-                 !(absl::StartsWith(text, "cuda:") &&
-                   absl::SimpleAtoi(text.substr(5), &gpu))) {
-               return absl::InvalidArgumentError(
-                   "must be auto, cpu or cuda:N with a GPU's number");
-             }
-             *value = text;
-             return absl::OkStatus();
-           });
-}
-
 void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Group(role == Role::kServer ? "This server" : "");
   set->Count("index", "I", "which of --servers this is; 0 leads",
@@ -292,7 +194,7 @@ void AddServer(FlagSet* set, Role role, AllFlags* all) {
   set->Text("summary_file", "FILE",
             "gets the lead's summary as JSON; of others what they refused",
             &all->server.summary_file);
-  AddSecret(set, &all->server.rule_secret);
+  SecretFlag(set, &all->server.rule_secret);
   set->Text("audit", "FILE", "gets a line of JSON for each round; of the lead",
             &all->server.audit);
   set->Count("audit_bytes", "BYTES",

@@ -22,11 +22,11 @@ enum ExitCode : int {
       5,  // this worker was closed out of the job; the others went on
 };
 
-// What every program takes. A job is one flag file that all of them read, so
-// each accepts the flags of all and uses its own.
 // A number of threads that suits the machine.
 inline constexpr int kAuto = -1;
 
+// What every program takes. A job is one flag file that all of them read, so
+// each accepts the flags of all and uses its own.
 struct CommonFlags {
   JobConfig job;
   PatienceConfig patience;
