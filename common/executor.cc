@@ -50,7 +50,7 @@ class PoolExecutor final : public Executor {
   void Submit(std::function<void()> work, std::function<void()> done) override {
     MutexLock lock(&mutex_);
     queue_.push_back({std::move(work), std::move(done)});
-    news_.SignalAll();
+    news_.Signal();
   }
 
   int RunDone() override {
@@ -126,6 +126,12 @@ std::unique_ptr<Executor> MakeInlineExecutor() {
 std::unique_ptr<Executor> MakePoolExecutor(int threads,
                                            std::function<void()> wake) {
   return std::make_unique<PoolExecutor>(threads, std::move(wake));
+}
+
+std::unique_ptr<Executor> MakeExecutor(int threads,
+                                       std::function<void()> wake) {
+  return threads > 0 ? MakePoolExecutor(threads, std::move(wake))
+                     : MakeInlineExecutor();
 }
 
 }  // namespace parapet

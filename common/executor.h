@@ -32,6 +32,9 @@ std::unique_ptr<Executor> MakeInlineExecutor();
 std::unique_ptr<Executor> MakePoolExecutor(int threads,
                                            std::function<void()> wake);
 
+// One of the two: without threads, inline.
+std::unique_ptr<Executor> MakeExecutor(int threads, std::function<void()> wake);
+
 }  // namespace parapet
 
 #endif  // PARAPET_COMMON_EXECUTOR_H_

@@ -55,6 +55,8 @@ class CondVar {
     lock.release();
     return status == std::cv_status::no_timeout;
   }
+  // Wakes one of those who wait; all of them.
+  void Signal() { condition_.notify_one(); }
   void SignalAll() { condition_.notify_all(); }
 
  private:

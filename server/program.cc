@@ -232,9 +232,7 @@ struct Tools {
             net::MakeTransport(flags.servers[0], map, NetworkThreads(flags))),
         progress(
             ParseProgressStyle(flags.progress, isatty(STDERR_FILENO) != 0)),
-        reducer(ReducingThreads(flags) > 0
-                    ? MakePoolExecutor(ReducingThreads(flags), Waker())
-                    : MakeInlineExecutor()),
+        reducer(MakeExecutor(ReducingThreads(flags), Waker())),
         writer(MakePoolExecutor(1, Waker())),
         planner(MakePoolExecutor(1, Waker())) {
     if (!flags.trace.empty())

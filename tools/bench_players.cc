@@ -161,21 +161,8 @@ absl::StatusOr<ShardMap> MakeMap(const RoundBench& bench,
   return ShardMap::Create(layout.elements(), bench.servers, bench.chunk);
 }
 
-absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
-                                        const std::string& dir, int index) {
-  PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
-  PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
-  const auto transport =
-      net::MakeTransport(ServerAddress(bench, dir, "server", index), map);
-  const auto reducer =
-      bench.server_threads > 0
-          ? MakePoolExecutor(bench.server_threads, [&] { transport->Wake(); })
-          : MakeInlineExecutor();
-  const auto writer = MakeInlineExecutor();
-  const auto device = MakeCpuDevice();
-  const auto disk = MakePosixDisk();
-  const auto logger = MakeLogger(absl::StrCat("server ", index), "warn");
-  SteadyClock clock;
+ServerNodeConfig MakeNodeConfig(const RoundBench& bench, const std::string& dir,
+                                int index) {
   ServerNodeConfig config;
   config.index = index;
   config.listen = ServerAddress(bench, dir, "server", index);
@@ -184,7 +171,23 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
   config.samples = static_cast<uint64_t>(bench.workers) *
                    static_cast<uint64_t>(config.job.rounds);
   config.nonce = SystemRandom();
-  ServerNode node(config, layout, map,
+  return config;
+}
+
+absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
+                                        const std::string& dir, int index) {
+  PARAPET_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(bench));
+  PARAPET_ASSIGN_OR_RETURN(const ShardMap map, MakeMap(bench, layout));
+  const auto transport =
+      net::MakeTransport(ServerAddress(bench, dir, "server", index), map);
+  const auto reducer =
+      MakeExecutor(bench.server_threads, [&] { transport->Wake(); });
+  const auto writer = MakeInlineExecutor();
+  const auto device = MakeCpuDevice();
+  const auto disk = MakePosixDisk();
+  const auto logger = MakeLogger(absl::StrCat("server ", index), "warn");
+  SteadyClock clock;
+  ServerNode node(MakeNodeConfig(bench, dir, index), layout, map,
                   {transport.get(), reducer.get(), writer.get(), device.get(),
                    disk.get(), logger.get(), nullptr, SystemRandom},
                   {}, clock.Now());
@@ -202,9 +205,8 @@ absl::StatusOr<PlayerReport> PlayServer(const RoundBench& bench,
   }
   const ServerNode::Outcome& outcome = *node.outcome();
   if (outcome.code != Code::kOk) {
-    return absl::InternalError(absl::StrCat("server ", index, ": ",
-                                            NameOf(outcome.code), " ",
-                                            outcome.words));
+    return absl::InternalError(absl::StrCat(
+        "server ", index, ": ", NameOf(outcome.code), " ", outcome.words));
   }
   return PlayerReport{};
 }
