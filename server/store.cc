@@ -62,13 +62,16 @@ Store::Store(const ShardMap& map, int server, const OptimizerConfig& optimizer,
                 [from, bytes] { return from->AllocateHost(bytes); }, idle);
   stride_ = RoundedUp(elements * SizeOf(wire_), kLine);
   blocks_ = BufferPool::CreateFrom(
-      [this, bytes = stride_ * chunks_.size(), memory = std::move(memory)] {
-        std::shared_ptr<std::byte> lent;
-        if (device_.is_host() && memory) lent = memory(bytes);
-        lends_ = lent != nullptr;
-        return lends_ ? lent : device_.AllocateHost(bytes);
-      },
+      [this, memory = std::move(memory)] { return MakeBlock(memory); },
       kVersions);
+}
+
+std::shared_ptr<std::byte> Store::MakeBlock(const HostMemory& memory) {
+  const size_t bytes = stride_ * chunks_.size();
+  std::shared_ptr<std::byte> lent;
+  if (device_.is_host() && memory) lent = memory(bytes);
+  lends_ = lent != nullptr;
+  return lends_ ? lent : device_.AllocateHost(bytes);
 }
 
 std::shared_ptr<std::byte> Store::PublishBuffer(int64_t local) {

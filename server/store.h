@@ -120,6 +120,7 @@ class Store {
                           size_t section, Frozen* frozen) const;
   // A chunk's weights in the host's memory.
   absl::StatusOr<std::shared_ptr<std::byte>> HostWeights(int64_t local) const;
+  std::shared_ptr<std::byte> MakeBlock(const HostMemory& memory);
   // Room for what is published of a chunk in the version that is being made.
   std::shared_ptr<std::byte> PublishBuffer(int64_t local);
   // A chunk of a version is there to be published.
