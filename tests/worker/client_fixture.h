@@ -1,6 +1,7 @@
 #ifndef PARAPET_TESTS_WORKER_CLIENT_FIXTURE_H_
 #define PARAPET_TESTS_WORKER_CLIENT_FIXTURE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -92,16 +93,21 @@ class FakeServers {
       GiveChunk(version, chunk);
     }
   }
-  // The same on a float32 wire with all chunks side by side in memory.
+  // The same on a float32 wire with all chunks side by side in memory, which is
+  // filled with kSpoilt when the client has let go of them all.
+  static constexpr float kSpoilt = -1;
   void GiveVersionInOnePiece(uint64_t version) {
-    std::vector<float> values;
+    auto values = std::make_shared<std::vector<float>>();
     for (int64_t chunk = 0; chunk < map_.chunks(); ++chunk)
-      values.resize(map_.ChunkRange(chunk).end, WeightOf(version, chunk));
-    const auto owner =
-        std::make_shared<const std::vector<float>>(std::move(values));
+      values->resize(map_.ChunkRange(chunk).end, WeightOf(version, chunk));
+    pieces_.push_back(values);
+    const std::shared_ptr<const float> owner(
+        values->data(), [values](const float*) {
+          std::fill(values->begin(), values->end(), kSpoilt);
+        });
     for (int64_t chunk = 0; chunk < map_.chunks(); ++chunk) {
       const Range range = map_.ChunkRange(chunk);
-      const Payload data(owner, owner->data() + range.begin,
+      const Payload data(owner, values->data() + range.begin,
                          static_cast<size_t>(range.size()) * sizeof(float));
       Say(map_.OwnerOf(chunk), 1,
           WeightsMessage{version, static_cast<uint64_t>(chunk), wire_,
@@ -213,6 +219,7 @@ class FakeServers {
 
   const ShardMap map_;
   const DType wire_;
+  std::vector<std::shared_ptr<std::vector<float>>> pieces_;
   Mutex mutex_;
   CondVar changed_;
   Encoder encoder_;

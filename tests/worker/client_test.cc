@@ -222,40 +222,6 @@ TEST_F(ClientTest, FetchWritesEveryChunkThatHoldsSomeOfTheRange) {
   EXPECT_TRUE(client.Fetch({9, 9}, weights.data()).ok());
 }
 
-TEST_F(ClientTest, WeightsInOnePieceAreReadWhereTheyAre) {
-  Client& client = Joined();
-  Servers().GiveLease(0, 1);
-  Servers().GiveVersionInOnePiece(0);
-  client.BeginRound(NextOf(client));
-  std::vector<float> replica(kElements, -1);
-  const auto weights = client.Weights({3, 30}, replica.data());
-  ASSERT_TRUE(weights.ok());
-  for (int64_t i = 3; i < 30; ++i)
-    EXPECT_EQ((*weights)[i - 3], FakeServers::WeightOf(0, i / 8)) << i;
-  EXPECT_THAT(replica, Each(-1));
-  const auto others = client.Weights({30, kElements}, replica.data());
-  ASSERT_TRUE(others.ok());
-  EXPECT_EQ(*others, *weights + 27);
-}
-
-TEST_F(ClientTest, WeightsInPiecesAreFetched) {
-  Client& client = Joined();
-  Servers().GiveLease(0, 1);
-  Servers().GiveVersion(0);
-  client.BeginRound(NextOf(client));
-  std::vector<float> replica(kElements, -1);
-  const auto weights = client.Weights({7, 9}, replica.data());
-  ASSERT_TRUE(weights.ok());
-  EXPECT_EQ(*weights, replica.data() + 7);
-  for (int64_t i = 0; i < kElements; ++i)
-    EXPECT_EQ(replica[i], i < 16 ? FakeServers::WeightOf(0, i / 8) : -1);
-  // Within one chunk they are in one piece.
-  const auto within = client.Weights({17, 20}, replica.data());
-  ASSERT_TRUE(within.ok());
-  EXPECT_EQ(**within, FakeServers::WeightOf(0, 2));
-  EXPECT_EQ(replica[17], -1);
-}
-
 TEST_F(ClientTest, FetchWaitsForWhatIsStillToCome) {
   Client& client = Joined();
   Servers().GiveLease(0, 1);

@@ -189,9 +189,9 @@ TEST_P(NetworkTest, ALargeBatchIsTheMeanOfItsParts) {
   EXPECT_LT(Distance(whole, mean, all), 1e-5 * Norm(mean, all));
 }
 
-// Weights arrive when they are asked for and are spoilt when they may be; a
-// gradient is taken when it is ready and spoilt at once. The pass must not
-// notice.
+// Weights arrive when they are asked for, where no vector begins, and are
+// spoilt when they may be; a gradient is taken when it is ready and spoilt at
+// once. The pass must not notice: it has the bits of weights in a replica.
 TEST_P(NetworkTest, HooksSayWhatIsNeededAndWhatIsReady) {
   Fixture f(GetParam(), 6);
   const std::vector<float> expected = f.Gradient(f.All());
@@ -203,9 +203,11 @@ TEST_P(NetworkTest, HooksSayWhatIsNeededAndWhatIsReady) {
   hooks.need_weights = [&](Range range) {
     EXPECT_EQ(range.begin, needed);
     needed = range.end;
-    weights[range.begin].assign(f.weights.begin() + range.begin,
-                                f.weights.begin() + range.end);
-    return weights[range.begin].data();
+    std::vector<float>& own = weights[range.begin];
+    own.assign(1, kNan);
+    own.insert(own.end(), f.weights.begin() + range.begin,
+               f.weights.begin() + range.end);
+    return own.data() + 1;
   };
   hooks.gradient_ready = [&](Range range) {
     EXPECT_EQ(range.end, ready);
