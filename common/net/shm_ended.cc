@@ -35,9 +35,10 @@ void ShmEnded::Keep(std::unique_ptr<ShmWriter> writer, pid_t process,
 }
 
 bool ShmEnded::Over(const Loans& loans, absl::Time now) {
+  if (!loans.writer->Lends()) return true;
+  if (!loans.life.valid()) return loans.until < now;
   pollfd life = {loans.life.get(), POLLIN, 0};
-  return loans.until < now || !loans.writer->Lends() ||
-         (loans.life.valid() && poll(&life, 1, 0) > 0);
+  return poll(&life, 1, 0) > 0;
 }
 
 void ShmEnded::Forget(absl::Time now) {

@@ -16,9 +16,10 @@ namespace parapet::net {
 // let go of it: if its memory was used again before, who still reads it would
 // get some of this and some of that.
 //
-// Not for ever: a process that is dead reads nothing; one that lives has so
-// long; and of one that comes and goes all the time, only the last few
-// connections count. So whoever misbehaves spoils what he reads himself.
+// Not for ever: a process that is dead reads nothing; one of which it cannot be
+// seen whether it lives (in another pid namespace) has so long; and of one that
+// comes and goes all the time, only the last few connections count. So whoever
+// misbehaves spoils what he reads himself.
 // One thread.
 class ShmEnded {
  public:
@@ -34,8 +35,8 @@ class ShmEnded {
   struct Loans {
     std::unique_ptr<ShmWriter> writer;
     pid_t process = 0;
-    UniqueFd life;  // readable when the process is dead; may be missing
-    absl::Time until;
+    UniqueFd life;     // readable when the process is dead; may be missing
+    absl::Time until;  // if `life` is missing
   };
   static bool Over(const Loans& loans, absl::Time now);
 

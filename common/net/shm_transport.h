@@ -21,7 +21,8 @@ struct ShmOptions {
   // leave. The destructor waits that long at most.
   absl::Duration linger = absl::Milliseconds(200);
   // How long what was lent over a connection that ended is kept for a process
-  // that lives and may still read it (shm_ended.h).
+  // of which it cannot be seen whether it lives and may still read it
+  // (shm_ended.h).
   absl::Duration keep_lent = absl::Seconds(60);
 };
 

@@ -4,12 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/net/shm_ended.h"
 #include "common/net/shm_record.h"
 #include "common/net/shm_transport.h"
 
@@ -259,6 +261,30 @@ TEST_F(ShmRingTest, RandomRecords) {
     }
   }
   EXPECT_GT(refused, 1000);
+}
+
+// A worker that has lost its connection may still be reading weights: they stay
+// as they are while it lives, however long it computes.
+TEST_F(ShmRingTest, WhatALivingProcessHasBorrowedStays) {
+  for (const pid_t process : {getpid(), pid_t{0}}) {
+    auto lent = std::make_shared<const std::string>(std::string(4000, 'x'));
+    const std::weak_ptr<const std::string> watch = lent;
+    auto writer = std::make_unique<ShmWriter>(Memory());
+    ShmWriter::Progress progress;
+    const auto written =
+        writer->Write("h", Payload(lent, lent->data(), lent->size()), &progress,
+                      ShmWriter::Loan{.slab = 0, .offset = 0});
+    ASSERT_TRUE(written.ok() && *written);
+    lent.reset();
+    const absl::Time now = absl::UnixEpoch();
+    ShmEnded ended(absl::Seconds(60));
+    ended.Keep(std::move(writer), process, now);
+    ended.Forget(now + absl::Seconds(59));
+    EXPECT_FALSE(watch.expired());
+    ended.Forget(now + absl::Hours(1));
+    EXPECT_EQ(watch.expired(), process == 0)
+        << "0: nobody knows whether it lives";
+  }
 }
 
 // What a worker holds of two versions, and its gradient, is lent at once; for
