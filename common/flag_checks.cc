@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/loopback.h"
 
 namespace parapet {
 namespace {
@@ -110,12 +111,6 @@ absl::StatusOr<std::string> ParseAddress(absl::string_view text) {
   return absl::StrCat("tcp://", rest);
 }
 
-bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" ||
-         (absl::StartsWith(host, "127.") &&
-          host.find_first_not_of("0123456789.") == absl::string_view::npos);
-}
-
 }  // namespace
 
 absl::Status CheckCommon(const CommonFlags& flags, const FlagSet& given) {
@@ -171,7 +166,7 @@ bool IsLocal(const std::string& address) {
   if (absl::StartsWith(rest, "ipc://") || absl::StartsWith(rest, "shm://"))
     return true;
   absl::ConsumePrefix(&rest, "tcp://");
-  return IsLoopback(rest.substr(0, rest.rfind(':')));
+  return IsLoopbackHost(rest.substr(0, rest.rfind(':')));
 }
 
 }  // namespace parapet

@@ -40,12 +40,21 @@ void SetUpProcess() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-int UsableCores() {
+std::vector<int> CoresToUse() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+int UsableCores() {
+  const auto cores = static_cast<unsigned>(CoresToUse().size());
+  return static_cast<int>(
+      std::max(1u, cores > 0 ? cores : std::thread::hardware_concurrency()));
 }
 
 uint64_t SystemRandom() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace parapet {
 
@@ -13,7 +14,9 @@ namespace parapet {
 // many files may be open as the system grants.
 void SetUpProcess();
 
-// How many cores this process may run on, at least 1.
+// The cores that this process may run on; none: the system does not say.
+std::vector<int> CoresToUse();
+// How many they are, or as many as there are; at least 1.
 int UsableCores();
 
 // A random 64-bit number from the system, never 0.

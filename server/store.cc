@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/hash.h"
+#include "common/rounding.h"
 #include "common/status_macros.h"
 
 namespace parapet {
@@ -12,10 +13,6 @@ namespace {
 constexpr const char* kMoments[2] = {"moment1", "moment2"};
 constexpr char kPrevious[] = "previous";
 constexpr size_t kLine = 64;
-
-size_t RoundedUp(size_t bytes, size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 }  // namespace
 

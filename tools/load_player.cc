@@ -14,9 +14,6 @@ namespace {
 
 constexpr uint64_t kStragglers = 0x7374726167;
 constexpr size_t kKeptLeases = 32;
-// How many rounds ahead of its credit a flood pushes in each round.
-constexpr uint64_t kFloodRounds = 8;
-
 SessionConfig MakeSessionConfig(const LoadPlan& plan, int id) {
   const JobConfig& job = plan.flags.common.job;
   SessionConfig config;

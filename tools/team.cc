@@ -3,20 +3,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "common/process_setup.h"
+
 namespace parapet {
 namespace {
-
-// The cores that this process may run on.
-std::vector<int> Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 // Left where it is if that fails: slower, not wrong.
 void Bind(pthread_t thread, int core) {
@@ -29,7 +19,7 @@ void Bind(pthread_t thread, int core) {
 }  // namespace
 
 Team::Team(int threads) : begin_(threads), end_(threads) {
-  const std::vector<int> cores = Cores();
+  const std::vector<int> cores = CoresToUse();
   for (int t = 1; t < threads; ++t) {
     others_.emplace_back([this, t] { Loop(t); });
     if (cores.size() >= static_cast<size_t>(threads))

@@ -11,9 +11,6 @@ namespace {
 
 using Kind = AttackKind;
 
-// How many rounds ahead of its credit a flood pushes in each round.
-constexpr uint64_t kFloodRounds = 8;
-
 // A stream of its own, so that noise is not that of the sampler.
 constexpr uint64_t kNoise = 0x6e6f697365;
 

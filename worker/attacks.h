@@ -40,6 +40,9 @@ enum class AttackKind : uint8_t {
   kFlood,       // pushes far more than its credits
 };
 
+// How many rounds ahead of its credit a flood pushes in each round.
+inline constexpr uint64_t kFloodRounds = 8;
+
 struct Attack {
   AttackKind kind = AttackKind::kNone;
   double strength = 0;     // s, tau, z or the deviation

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rounding.h"
+
 namespace parapet::net {
 namespace {
 
@@ -10,10 +12,6 @@ constexpr size_t kLine = 64, kPage = 4096;
 // Of a slab, if a buffer is not larger: as much as there is already, so that
 // there are few files, between these.
 constexpr size_t kLeastSlab = size_t{32} << 20, kMostSlab = size_t{1} << 30;
-
-size_t RoundedUp(size_t bytes, size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 absl::StatusOr<ShmArena::Slab> MakeSlab(uint32_t id, size_t bytes) {
   ShmArena::Slab slab;

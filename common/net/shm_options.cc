@@ -3,6 +3,7 @@
 
 #include "common/net/shm_transport.h"
 #include "common/net/zmq_transport.h"
+#include "common/rounding.h"
 
 namespace parapet::net {
 
@@ -15,8 +16,7 @@ ShmOptions ShmOptionsFor(const ShardMap& map) {
   const auto chunk =
       static_cast<size_t>(std::min(map.chunk_elements(), map.elements())) *
       sizeof(float);
-  options.shape.block =
-      (std::clamp(chunk, kLeast, kMost) + kLine - 1) / kLine * kLine;
+  options.shape.block = RoundedUp(std::clamp(chunk, kLeast, kMost), kLine);
   options.shape.blocks = kBlocks;
   // A worker holds the weights it works with while the next ones come, and its
   // gradients lie at the server until the round is done. What cannot be lent is

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/rounding.h"
 
 // What the two sides of a ring agree on; see shm_ring.h.
 namespace parapet::net::shm_internal {
@@ -32,9 +33,7 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) <= kLine);
 
-inline size_t Padded(size_t bytes) {
-  return (bytes + kLine - 1) / kLine * kLine;
-}
+inline size_t Padded(size_t bytes) { return RoundedUp(bytes, kLine); }
 
 // In the ring.
 inline size_t RecordBytes(const RecordHead& head) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/loopback.h"
 #include "common/status_macros.h"
 
 namespace parapet::net {
@@ -172,8 +173,8 @@ absl::StatusOr<std::string> ListenEndpoint(const ZmqAddress& address) {
 }
 
 bool IsLoopback(absl::string_view endpoint) {
-  return absl::StartsWith(endpoint, "tcp://127.") ||
-         absl::StartsWith(endpoint, "tcp://[::1]:");
+  return absl::ConsumePrefix(&endpoint, "tcp://") &&
+         IsLoopbackHost(endpoint.substr(0, endpoint.rfind(':')));
 }
 
 std::string PublicAddress(const ZmqAddress& address, const std::string& bound) {
