@@ -84,9 +84,7 @@ absl::Status WritePortFile(const std::string& path, const std::string& address,
                            Disk& disk) {
   if (path.empty()) return absl::OkStatus();
   const std::string port = address.substr(address.rfind(':') + 1);
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  PARAPET_RETURN_IF_ERROR(WriteWholeFile(disk, temporary, port));
-  return disk.Rename(temporary, path);
+  return ReplaceFile(disk, path, port);
 }
 
 // The lead has the job's summary; every server has what it refused.
@@ -100,10 +98,7 @@ absl::Status WriteSummary(const ServerFlags& flags, const ServerNode& node,
   json["refusals"] = nlohmann::json::object();
   for (const auto& [code, count] : node.refusals())
     json["refusals"][NameOf(code)] = count;
-  const std::string temporary = absl::StrCat(flags.summary_file, ".tmp");
-  PARAPET_RETURN_IF_ERROR(
-      WriteWholeFile(disk, temporary, JsonText(json) + "\n"));
-  return disk.Rename(temporary, flags.summary_file);
+  return ReplaceFile(disk, flags.summary_file, JsonText(json) + "\n");
 }
 
 ServerNodeConfig MakeNodeConfig(const ServerFlags& flags, uint64_t samples,

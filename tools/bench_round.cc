@@ -1,23 +1,20 @@
 #include "tools/bench_round.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/flags.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench_players.h"
+#include "tools/run_env.h"
 
 namespace parapet {
 namespace {
@@ -65,13 +62,8 @@ int RoundsFor(int64_t bytes, int workers) {
 }
 
 absl::StatusOr<Result> Measure(RoundBench bench) {
-  char dir[] = "/tmp/parapet-bench-XXXXXX";
-  if (mkdtemp(dir) == nullptr)
-    return absl::UnavailableError("no folder for sockets in /tmp");
-  const auto remove = absl::MakeCleanup([&dir] {
-    std::error_code ignored;
-    std::filesystem::remove_all(dir, ignored);
-  });
+  PARAPET_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create(""));
+  const std::string& dir = folder.path();
   if (bench.transport == "tcp") {
     PARAPET_ASSIGN_OR_RETURN(bench.ports, FreePorts(bench.servers));
   }
