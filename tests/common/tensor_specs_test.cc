@@ -9,6 +9,7 @@
 #include "common/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet {
 namespace {
@@ -26,7 +27,7 @@ auto Named(const std::string& name, const std::vector<int64_t>& shape) {
 class ReadTensorSpecsTest : public ::testing::Test {
  protected:
   std::string Write(const std::string& text) const {
-    const std::string path = ::testing::TempDir() + "/tensor_specs.json";
+    const std::string path = dir_ / "tensor_specs.json";
     std::ofstream(path) << text;
     return path;
   }
@@ -37,6 +38,8 @@ class ReadTensorSpecsTest : public ::testing::Test {
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
     return std::string(status.message());
   }
+
+  const TempDir dir_;
 };
 
 TEST_F(ReadTensorSpecsTest, ReadsJsonInItsOrder) {
@@ -50,7 +53,7 @@ TEST_F(ReadTensorSpecsTest, ReadsJsonInItsOrder) {
 
 TEST_F(ReadTensorSpecsTest, ReadsSafetensorsInTheOrderOfTheirData) {
   const auto disk = MakePosixDisk();
-  const std::string path = ::testing::TempDir() + "/specs.safetensors";
+  const std::string path = dir_ / "specs.safetensors";
   auto writer = SafetensorsWriter::Create(
       *disk, path, {{"z", "F16", {3}}, {"a", "F32", {1, 2}}}, {});
   ASSERT_TRUE(writer.ok()) << writer.status();

@@ -1,5 +1,6 @@
 // What a process of the same user can do to the others over shared memory, and
 // what is left of one that was killed, or had children.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include "common/net/shm_link.h"
 #include "common/net/shm_listener.h"
 #include "common/net/shm_transport.h"
+#include "tests/common/temp_dir.h"
 
 namespace parapet::net {
 namespace {
@@ -153,9 +155,9 @@ TEST_F(ShmHostileTest, ABellMustNotBlock) {
 
 TEST_F(ShmHostileTest, FilesThatMayShrinkAreRefused) {
   const UniqueFd socket = RawConnect();
-  char name[] = "/tmp/parapet-hostile-file-XXXXXX";
-  const UniqueFd file(mkstemp(name));
-  unlink(name);
+  const TempDir dir;
+  const UniqueFd file(
+      open((dir / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
   const ShmLink link = RawLink(socket);
   ASSERT_TRUE(SendSlab(socket.get(), 1, file.get(), 1 << 20).ok());

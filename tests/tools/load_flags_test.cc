@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/temp_dir.h"
 #include "tools/load_files.h"
 #include "tools/load_player.h"
 
@@ -97,7 +98,8 @@ TEST(LoadFlagsTest, RefusesAttacksThatMakeNoSense) {
 }
 
 TEST(LoadFlagsTest, ALayoutSaysHowManyParametersThereAre) {
-  const std::string path = ::testing::TempDir() + "/load_flags_layout.json";
+  const TempDir dir;
+  const std::string path = dir / "layout.json";
   std::ofstream(path) << R"([{"name": "a", "shape": [100, 7]}])";
   EXPECT_EQ(Parse({"--layout=" + path})->parameters, 700);
   EXPECT_EQ(Parse({"--layout=" + path})->common.job.model, "layout:" + path);
